@@ -1,0 +1,1 @@
+//! Real Kubernetes clusters in network namespaces of this machine.
