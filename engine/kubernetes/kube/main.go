@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func main() {
 }
 
 func kubeletCommand() *cobra.Command {
-	return kubelet.NewKubeletCommand()
+	return kubelet.NewKubeletCommand(context.Background())
 }
 
 func runKubectl() {

@@ -1,1 +1,12 @@
 //! Real Kubernetes clusters in network namespaces of this machine.
+//!
+//! A [`topology::Topology`] is what a user writes; a [`plan::Plan`] is everything that follows from
+//! it, as a value: names, addresses, files, processes. The rest of the crate makes a plan true,
+//! takes it down again, and disturbs it on request.
+
+pub mod init;
+pub mod node_files;
+pub mod pki;
+pub mod plan;
+pub mod static_pods;
+pub mod topology;

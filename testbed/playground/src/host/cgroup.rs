@@ -1,0 +1,111 @@
+//! The control groups that pods live below: one tree per playground, in every hierarchy there is.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Makes `group/child` in every hierarchy, ready for a kubelet.
+pub fn create(group: &str, child: &str) -> io::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    for hierarchy in hierarchies(&mounts) {
+        let mut path = hierarchy.path.clone();
+        for name in [group, child] {
+            if hierarchy.unified {
+                delegate(&path)?;
+            }
+            let parent = path.clone();
+            path.push(name);
+            fs::create_dir_all(&path)?;
+            // A new set of processors is empty, and nothing can run on none.
+            for file in ["cpuset.cpus", "cpuset.mems"] {
+                let (ours, theirs) = (path.join(file), parent.join(file));
+                if !hierarchy.unified && ours.exists() {
+                    fs::write(ours, fs::read(theirs)?)?;
+                }
+            }
+        }
+        if hierarchy.unified {
+            delegate(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes `group` and all below it, in every hierarchy. Nothing runs there any more.
+pub fn remove(group: &str) -> io::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    hierarchies(&mounts).iter().try_for_each(|hierarchy| remove_tree(&hierarchy.path.join(group)))
+}
+
+/// Whether anything of `group` is there.
+pub fn exists(group: &str) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    hierarchies(&mounts).iter().any(|hierarchy| hierarchy.path.join(group).exists())
+}
+
+#[derive(Debug, PartialEq)]
+struct Hierarchy {
+    path: PathBuf,
+    unified: bool,
+}
+
+fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
+    let mut found: Vec<Hierarchy> = vec![];
+    for line in mounts.lines() {
+        let Some((before, after)) = line.split_once(" - ") else { continue };
+        let Some(path) = before.split_whitespace().nth(4).map(PathBuf::from) else { continue };
+        // A machine with both kinds has its controllers in the old one; the new one only watches.
+        let unified = match after.split_whitespace().next() {
+            Some("cgroup") => false,
+            Some("cgroup2") if path == Path::new("/sys/fs/cgroup") => true,
+            Some(_) | None => continue,
+        };
+        if path.starts_with("/sys/fs/cgroup") && !found.iter().any(|other| other.path == path) {
+            found.push(Hierarchy { path, unified });
+        }
+    }
+    found
+}
+
+/// Lets groups below `path` have every controller that `path` has.
+fn delegate(path: &Path) -> io::Result<()> {
+    let controllers = fs::read_to_string(path.join("cgroup.controllers"))?;
+    let switches: Vec<String> =
+        controllers.split_whitespace().map(|controller| format!("+{controller}")).collect();
+    fs::write(path.join("cgroup.subtree_control"), switches.join(" "))
+}
+
+fn remove_tree(path: &Path) -> io::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_tree(&entry.path())?;
+        }
+    }
+    fs::remove_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_with_both_kinds_uses_the_old_hierarchies() {
+        let mounts = "\
+30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+31 30 0:27 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+32 30 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+";
+        let path = PathBuf::from("/sys/fs/cgroup/cpu");
+        assert_eq!(hierarchies(mounts), [Hierarchy { path, unified: false }]);
+    }
+
+    #[test]
+    fn a_machine_with_the_new_kind_has_one_hierarchy() {
+        let mounts = "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+        let path = PathBuf::from("/sys/fs/cgroup");
+        assert_eq!(hierarchies(mounts), [Hierarchy { path, unified: true }]);
+    }
+}
