@@ -20,6 +20,7 @@ help: ## Show this list
 
 setup: ## Install what this machine lacks, or say how to
 	@scripts/setup
+	@scripts/claim-target
 
 quick-start: setup ## Bring up clusters on this machine and walk through what Liqo does
 	./playground up quick-start
