@@ -1,9 +1,11 @@
 //! What stands in a node's `/etc`, as kubeadm and a distribution would have put it there.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use sha2::Digest as _;
 
 use crate::init::{Boot, Gate, Service};
 use crate::pki::{self, Pki};
@@ -181,16 +183,14 @@ fn cni(node: &NodePlan) -> Value {
 fn hosts(plan: &Plan) -> String {
     let mut text = "127.0.0.1 localhost\n".to_owned();
     for (_, node) in plan.nodes() {
-        text.push_str(&format!("{} {}\n", node.address, node.name));
+        let _ = writeln!(text, "{} {}", node.address, node.name);
     }
     text
 }
 
 /// A stable 128-bit identity per namespace.
 fn machine_id(namespace: &str) -> String {
-    use sha2::Digest as _;
-    let digest = sha2::Sha256::digest(namespace.as_bytes());
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    crate::engine::hex(&sha2::Sha256::digest(namespace.as_bytes()), 16)
 }
 
 fn pretty(value: &Value) -> String {

@@ -49,7 +49,13 @@ fn etcd(node: &NodePlan) -> Value {
         ("etcd-certs", pki, "DirectoryOrCreate"),
         ("etcd-data", "/var/lib/etcd", "DirectoryOrCreate"),
     ];
-    pod("etcd", "etcd", flags, &volumes, json!({"port": 2381, "path": "/health", "scheme": "HTTP"}))
+    pod(
+        "etcd",
+        "etcd",
+        flags,
+        &volumes,
+        &json!({"port": 2381, "path": "/health", "scheme": "HTTP"}),
+    )
 }
 
 fn api_server(cluster: &ClusterPlan, node: &NodePlan) -> Value {
@@ -96,7 +102,7 @@ fn api_server(cluster: &ClusterPlan, node: &NodePlan) -> Value {
         "kube-apiserver",
         flags,
         &[("k8s-certs", pki, "DirectoryOrCreate")],
-        probe,
+        &probe,
     )
 }
 
@@ -127,7 +133,7 @@ fn controller_manager(cluster: &ClusterPlan) -> Value {
     flags.extend(gates(cluster));
     let volumes = [("k8s-certs", pki, "DirectoryOrCreate"), ("kubeconfig", config, "File")];
     let probe = json!({"host": "127.0.0.1", "port": 10257, "path": "/healthz", "scheme": "HTTPS"});
-    pod("kube-controller-manager", "kube-controller-manager", flags, &volumes, probe)
+    pod("kube-controller-manager", "kube-controller-manager", flags, &volumes, &probe)
 }
 
 fn scheduler(cluster: &ClusterPlan) -> Value {
@@ -142,7 +148,7 @@ fn scheduler(cluster: &ClusterPlan) -> Value {
     flags.extend(rates(cluster));
     flags.extend(gates(cluster));
     let probe = json!({"host": "127.0.0.1", "port": 10259, "path": "/healthz", "scheme": "HTTPS"});
-    pod("kube-scheduler", "kube-scheduler", flags, &[("kubeconfig", config, "File")], probe)
+    pod("kube-scheduler", "kube-scheduler", flags, &[("kubeconfig", config, "File")], &probe)
 }
 
 fn rates(cluster: &ClusterPlan) -> Vec<String> {
@@ -162,7 +168,7 @@ fn pod(
     program: &str,
     flags: Vec<String>,
     volumes: &[(&str, &str, &str)],
-    probe: Value,
+    probe: &Value,
 ) -> Value {
     let command: Vec<String> = std::iter::once(format!("/engine/{program}")).chain(flags).collect();
     let mut mounts = vec![json!({"name": "engine", "mountPath": "/engine", "readOnly": true})];

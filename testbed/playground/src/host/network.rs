@@ -18,8 +18,10 @@ pub fn enact(steps: &[Step]) -> Result<(), Error> {
         }
         Step::Nft(namespace, script) => inside(namespace, &["nft", "-f", "-"], script).map(drop),
         Step::Sysctl(namespace, pairs) => {
-            let words: Vec<String> =
-                pairs.iter().map(|(key, value)| format!("{}={value}", key.replace('/', "."))).collect();
+            let words: Vec<String> = pairs
+                .iter()
+                .map(|(key, value)| format!("{}={value}", key.replace('/', ".")))
+                .collect();
             let mut command = vec!["sysctl", "-q", "-w"];
             command.extend(words.iter().map(String::as_str));
             inside(namespace, &command, "").map(drop)

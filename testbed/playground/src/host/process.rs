@@ -30,7 +30,8 @@ pub struct Process {
 /// The node's first process, if the node is up.
 pub fn init_of(namespace: &str) -> Option<i32> {
     in_namespace(namespace).into_iter().find(|pid| {
-        fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| is_second_level_init(&status))
+        fs::read_to_string(format!("/proc/{pid}/status"))
+            .is_ok_and(|status| is_second_level_init(&status))
     })
 }
 
@@ -56,7 +57,11 @@ pub fn of_node(namespace: &str) -> Vec<Process> {
     loop {
         let before = family.len();
         family.extend(
-            parents.iter().filter(|(_, parent)| family.contains(parent)).map(|(pid, _)| *pid).collect::<Vec<_>>(),
+            parents
+                .iter()
+                .filter(|(_, parent)| family.contains(parent))
+                .map(|(pid, _)| *pid)
+                .collect::<Vec<_>>(),
         );
         if family.len() == before {
             break;

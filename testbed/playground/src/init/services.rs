@@ -136,7 +136,7 @@ impl Supervisor {
         loop {
             let mut state = self.lock();
             while !state.services.get(&service.name).is_some_and(|wish| wish.wanted) {
-                state = self.wait(state, Duration::from_secs(3600));
+                state = self.wait(state, Duration::MAX);
             }
             drop(state);
             for gate in &service.gates {
