@@ -132,6 +132,12 @@ mod tests {
     }
 
     #[test]
+    fn a_static_binary_needs_nothing() {
+        // Debian links it statically, so that it can repair broken libraries.
+        assert_eq!(of(Path::new("/sbin/ldconfig")).unwrap(), BTreeSet::new());
+    }
+
+    #[test]
     fn this_very_test_needs_libc_and_a_loader() {
         let libraries = of(&std::env::current_exe().unwrap()).unwrap();
         let named = |part: &str| {

@@ -36,9 +36,9 @@ use crate::reference::Reference;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PASSWD: &str = "\
-root:x:0:0:root:/root:/usr/sbin/nologin
-nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
-nonroot:x:65532:65532:nonroot:/home/nonroot:/usr/sbin/nologin
+root:x:0:0:root:/:/usr/sbin/nologin
+nobody:x:65534:65534:nobody:/:/usr/sbin/nologin
+nonroot:x:65532:65532:nonroot:/:/usr/sbin/nologin
 ";
 
 const GROUP: &str = "\
