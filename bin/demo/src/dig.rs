@@ -118,10 +118,16 @@ impl Query {
     }
 }
 
+/// What `/etc/resolv.conf` says.
+type System = Result<(ResolverConfig, ResolverOpts), NetError>;
+
 /// Asks once and writes the records.
 pub(crate) async fn run(Args { port, words }: Args, out: &mut impl Write) -> Result<(), Failure> {
-    let query = Query::new(words)?;
-    let (config, options) = settings(&query, port).await?;
+    ask(Query::new(words)?, port, read_system_conf(), out).await
+}
+
+async fn ask(query: Query, port: u16, system: System, out: &mut impl Write) -> Result<(), Failure> {
+    let (config, options) = settings(&query, port, system).await?;
     let mut builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
     *builder.options_mut() = options;
     let resolver = builder.build().map_err(Failure::NoServer)?;
@@ -131,9 +137,12 @@ pub(crate) async fn run(Args { port, words }: Args, out: &mut impl Write) -> Res
     }
 }
 
-/// Whom to ask: `@server`, or what `/etc/resolv.conf` says.
-async fn settings(query: &Query, port: u16) -> Result<(ResolverConfig, ResolverOpts), Failure> {
-    let system = read_system_conf();
+/// Whom to ask, `@server` or what the system says, and how.
+async fn settings(
+    query: &Query,
+    port: u16,
+    system: System,
+) -> Result<(ResolverConfig, ResolverOpts), Failure> {
     let (config, mut options) = match (&query.server, system) {
         (None, system) => system.map_err(Failure::NoServer)?,
         (Some(_), Ok(system)) => system,
@@ -198,6 +207,7 @@ mod tests {
 
     use hickory_resolver::proto::op::{Message, OpCode};
     use hickory_resolver::proto::rr::rdata::{A, CNAME, SRV, TXT};
+    use hickory_resolver::system_conf::parse_resolv_conf;
     use tokio::net::UdpSocket;
 
     use super::*;
@@ -274,6 +284,17 @@ mod tests {
         let server = Server::start().await;
         assert_eq!(server.dig("nothing.test").await, (String::new(), Some(1)));
         assert_eq!(server.dig("web.test TXT").await, (String::new(), None));
+    }
+
+    #[tokio::test]
+    async fn the_search_list_is_used_only_when_asked_for() {
+        let server = Server::start().await;
+        let conf = "nameserver 127.0.0.1\nsearch nowhere.test test\noptions ndots:5\n";
+        for (line, expected) in [("web +short +search", Some("10.0.0.1\n")), ("web", None)] {
+            let mut out = Vec::new();
+            let found = ask(query(line), server.port, parse_resolv_conf(conf), &mut out).await;
+            assert_eq!(found.ok().map(|()| String::from_utf8(out).unwrap()).as_deref(), expected);
+        }
     }
 
     #[tokio::test]
