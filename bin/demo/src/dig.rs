@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Port of the name server.
     #[arg(short, long, default_value_t = 53)]
     port: u16,
-    /// [@server] NAME [TYPE] [+short] [+search] [+time=SECONDS] [+tries=COUNT], in any order.
+    /// `[@server] NAME [TYPE] [+short] [+search] [+time=SECONDS] [+tries=COUNT]`, in any order.
     #[arg(required = true, num_args = 1.., value_parser = word)]
     words: Vec<Word>,
 }

@@ -38,7 +38,7 @@ enum Command {
     Serve(server::Args),
     /// Fetches an http:// URL, with curl's flags and exit codes.
     Curl(curl::Args),
-    /// Asks DNS, with dig's words: [@server] NAME [TYPE] [+short] [+search].
+    /// Asks DNS, with dig's words.
     Dig(dig::Args),
     /// Sends one datagram and prints the reply.
     Udp(udp::Args),
