@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
-use kube::runtime::wait::{await_condition, Condition};
+use kube::runtime::wait::{Condition, await_condition};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -35,7 +35,9 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Its API server does not answer.
-    #[error("the API server of {cluster} did not answer at {url} within {seconds} s (last: {last})")]
+    #[error(
+        "the API server of {cluster} did not answer at {url} within {seconds} s (last: {last})"
+    )]
     NoAnswer {
         /// The cluster.
         cluster: String,
@@ -101,7 +103,8 @@ impl<'a> Cluster<'a> {
     pub async fn answers(&self, limit: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + limit;
         loop {
-            let request = http::Request::get("/readyz").body(vec![]).expect("a constant path is valid");
+            let request =
+                http::Request::get("/readyz").body(vec![]).expect("a constant path is valid");
             let last = match timeout_at(deadline, self.client.request_text(request)).await {
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(error)) => error.to_string(),
@@ -127,7 +130,8 @@ impl<'a> Cluster<'a> {
             [(addons.dns, DNS), (addons.metrics, METRICS), (addons.storage, STORAGE)]
         {
             if wanted {
-                objects.extend(parse(&manifest.replace("${DNS_IP}", &self.plan.dns_ip.to_string()))?);
+                objects
+                    .extend(parse(&manifest.replace("${DNS_IP}", &self.plan.dns_ip.to_string()))?);
             }
         }
         for object in &objects {
@@ -203,7 +207,8 @@ impl<'a> Cluster<'a> {
     /// Applies one object; what is still starting up is given a few seconds.
     async fn apply(&self, object: &DynamicObject) -> Result<(), Error> {
         let types = object.types.clone().unwrap_or_default();
-        let kind = GroupVersionKind::try_from(&types).unwrap_or_else(|_| GroupVersionKind::gvk("", "v1", "Unknown"));
+        let kind = GroupVersionKind::try_from(&types)
+            .unwrap_or_else(|_| GroupVersionKind::gvk("", "v1", "Unknown"));
         let resource = ApiResource::from_gvk(&kind);
         let api: Api<DynamicObject> = match object.namespace() {
             Some(namespace) => Api::namespaced_with(self.client.clone(), &namespace, &resource),
@@ -242,7 +247,8 @@ fn is_ready(node: Option<&Node>) -> bool {
 }
 
 fn is_available(deployment: Option<&Deployment>) -> bool {
-    let available = deployment.and_then(|deployment| deployment.status.as_ref()?.available_replicas);
+    let available =
+        deployment.and_then(|deployment| deployment.status.as_ref()?.available_replicas);
     available.is_some_and(|count| count > 0)
 }
 
@@ -327,8 +333,8 @@ fn config_map(name: &str, key: &str, text: &str) -> Value {
 }
 
 fn parse(manifest: &str) -> Result<Vec<DynamicObject>, Error> {
-    let values: Vec<Value> = serde_saphyr::from_multiple(manifest)
-        .map_err(|error| Error::Manifest(Box::new(error)))?;
+    let values: Vec<Value> =
+        serde_saphyr::from_multiple(manifest).map_err(|error| Error::Manifest(Box::new(error)))?;
     Ok(values.into_iter().filter_map(dynamic).collect())
 }
 
@@ -353,7 +359,11 @@ mod tests {
         for (manifest, count) in [(DNS, 6), (METRICS, 9), (STORAGE, 9)] {
             let objects = parse(manifest).unwrap();
             assert_eq!(objects.len(), count);
-            assert!(objects.iter().all(|object| object.types.is_some() && !object.name_any().is_empty()));
+            assert!(
+                objects
+                    .iter()
+                    .all(|object| object.types.is_some() && !object.name_any().is_empty())
+            );
         }
     }
 
@@ -371,7 +381,9 @@ mod tests {
     fn nodes_carry_their_clusters_labels_and_the_first_its_role() {
         let plan = plan("quick-start");
         let objects = base_objects(&plan.clusters[1]);
-        let labels = |name: &str| objects.iter().find(|object| object.name_any() == name).unwrap().labels().clone();
+        let labels = |name: &str| {
+            objects.iter().find(|object| object.name_any() == name).unwrap().labels().clone()
+        };
         assert!(labels("milan-1").contains_key("node-role.kubernetes.io/control-plane"));
         assert!(!labels("milan-2").contains_key("node-role.kubernetes.io/control-plane"));
         assert_eq!(labels("milan-2")["topology.kubernetes.io/region"], "europe-milan");

@@ -175,17 +175,25 @@ impl Workshop<'_> {
 fn recipe(image: Image, program: &Path) -> Recipe {
     let static_program = |reference: &str| {
         let path = format!("/{}", image.name());
-        Recipe::new(reference).users().directory("/tmp", 0o1777).binary(program, &path).entrypoint([path])
+        Recipe::new(reference)
+            .users()
+            .directory("/tmp", 0o1777)
+            .binary(program, &path)
+            .entrypoint([path])
     };
     match image {
         Image::Pause => static_program(PAUSE_IMAGE),
         Image::Kube => Recipe::new(static_pods::IMAGE).users().directory("/tmp", 0o1777),
-        Image::CoreDns => static_program("playground/coredns:v1.12.4"),
-        Image::MetricsServer => static_program("playground/metrics-server:v0.9.0"),
-        Image::LocalPath => static_program("playground/local-path-provisioner:v0.0.30"),
+        Image::CoreDns => static_program("localhost/playground/coredns:v1.12.4"),
+        Image::MetricsServer => static_program("localhost/playground/metrics-server:v0.9.0"),
+        Image::LocalPath => static_program("localhost/playground/local-path-provisioner:v0.0.30"),
         Image::Demo => {
-            let applets = ["sh", "cat", "chmod", "cp", "date", "echo", "env", "grep", "head", "hostname", "id", "ip", "ls", "mkdir", "nc", "nslookup", "ping", "ps", "rm", "sed", "seq", "sleep", "sync", "tail", "test", "touch", "true", "vi", "wc"];
-            let tools = Recipe::new("playground/demo:v1")
+            let applets = [
+                "sh", "cat", "chmod", "cp", "date", "echo", "env", "grep", "head", "hostname",
+                "id", "ip", "ls", "mkdir", "nc", "nslookup", "ping", "ps", "rm", "sed", "seq",
+                "sleep", "sync", "tail", "test", "touch", "true", "vi", "wc",
+            ];
+            let tools = Recipe::new("localhost/playground/demo:v1")
                 .users()
                 .directory("/tmp", 0o1777)
                 .binary(program, "/usr/bin/demo")
@@ -195,9 +203,11 @@ fn recipe(image: Image, program: &Path) -> Recipe {
                 .tool("busybox")
                 .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
                 .entrypoint(["/usr/bin/demo"]);
-            applets.iter().fold(tools, |recipe, applet| recipe.symlink(format!("/bin/{applet}"), busybox_path()))
+            applets.iter().fold(tools, |recipe, applet| {
+                recipe.symlink(format!("/bin/{applet}"), busybox_path())
+            })
         }
-        Image::Liqo => Recipe::new("liqo/liqo:v0.8.3")
+        Image::Liqo => Recipe::new("localhost/liqo/liqo:v0.8.3")
             .users()
             .directory("/tmp", 0o1777)
             .binary(program, "/usr/bin/liqo")
@@ -235,7 +245,9 @@ fn forget_old(folder: &Path, name: &str) {
         .filter(|entry| {
             let file = entry.file_name();
             // The digest has twelve letters, so `kube-…` does not match `kube-proxy-…`.
-            file.to_string_lossy().strip_prefix(&format!("{name}-")).is_some_and(|rest| rest.len() == 16)
+            file.to_string_lossy()
+                .strip_prefix(&format!("{name}-"))
+                .is_some_and(|rest| rest.len() == 16)
         })
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();

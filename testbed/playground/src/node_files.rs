@@ -19,8 +19,10 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 pub const ENGINE: &str = "/run/engine";
 /// Where the image archives are on a node.
 pub const IMAGES: &str = "/run/images";
+/// Where a node remembers what the playground did to it.
+pub const STATE: &str = "/var/lib/playground";
 /// The image every sandbox is made of.
-pub const PAUSE_IMAGE: &str = "playground/pause:1";
+pub const PAUSE_IMAGE: &str = "localhost/playground/pause:1";
 
 /// All files of a node.
 pub fn files(

@@ -9,7 +9,7 @@ use crate::node_files::ENGINE;
 use crate::plan::{API_PORT, ClusterPlan, NodePlan};
 
 /// The image that all control plane pods are made of.
-pub const IMAGE: &str = "playground/kube:v1.34.4";
+pub const IMAGE: &str = "localhost/playground/kube:v1.34.4";
 
 /// Every control plane pod of a cluster, by name.
 pub fn all(cluster: &ClusterPlan, node: &NodePlan) -> Vec<(&'static str, Value)> {
