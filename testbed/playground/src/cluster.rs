@@ -122,23 +122,27 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Applies everything that belongs into the cluster from the start.
-    pub async fn furnish(&self) -> Result<(), Error> {
-        let mut objects = base_objects(self.plan);
-        let addons = self.plan.cluster.addons;
-        for (wanted, manifest) in
-            [(addons.dns, DNS), (addons.metrics, METRICS), (addons.storage, STORAGE)]
-        {
-            if wanted {
-                objects
-                    .extend(parse(&manifest.replace("${DNS_IP}", &self.plan.dns_ip.to_string()))?);
-            }
-        }
-        for object in &objects {
+    /// Applies what kubeadm leaves in a cluster, and the nodes.
+    pub async fn found(&self) -> Result<(), Error> {
+        for object in &base_objects(self.plan) {
             self.apply(object).await?;
         }
         for chunk in fake_nodes(self.plan).chunks(16) {
             futures::future::try_join_all(chunk.iter().map(|node| self.apply(node))).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies the add-ons; their images are on the nodes already.
+    pub async fn furnish(&self) -> Result<(), Error> {
+        let addons = self.plan.cluster.addons;
+        for (wanted, manifest) in
+            [(addons.dns, DNS), (addons.storage, STORAGE), (addons.metrics, METRICS)]
+        {
+            let manifest = manifest.replace("${DNS_IP}", &self.plan.dns_ip.to_string());
+            for object in parse(&manifest)?.iter().filter(|_| wanted) {
+                self.apply(object).await?;
+            }
         }
         Ok(())
     }

@@ -5,8 +5,8 @@
 //! services, starts them again when they die, and obeys `stop` and `start` on a socket.
 //!
 //! ```text
-//!          gate opens            exits by itself
-//! waiting ───────────> running ─────────────────> waiting (a second later)
+//!          gate opens            ends by itself
+//! waiting ───────────> running ─────────────────> waiting
 //!    ^                    │ stop
 //!    └─────── start ── stopped
 //! ```
@@ -42,6 +42,8 @@ pub struct Boot {
     pub preload: Vec<String>,
     /// What runs on it.
     pub services: Vec<Service>,
+    /// On the node that runs the control plane: where its API server will answer.
+    pub api: Option<Gate>,
 }
 
 /// A program that is kept running.

@@ -262,15 +262,14 @@ async fn up(
     if keep || existed {
         return Err(failure);
     }
-    let mut hint = String::new();
     if made_here {
         let folder = places.home.join("artifacts").join(format!("up-{}", std::process::id()));
         if report::collect(playground, &folder).is_ok() {
-            hint = format!("what was going on is in {}", folder.display());
+            say(&format!("what was going on when it failed is in {}", folder.display()));
         }
     }
     playground.down().context("clean up after the failure; run `./playground down`")?;
-    if hint.is_empty() { Err(failure) } else { Err(failure.context(hint)) }
+    Err(failure)
 }
 
 fn down(playground: &Playground, places: &Places, line: &Line, all: bool) -> Result<()> {

@@ -48,7 +48,9 @@ pub fn files(
     put("kubernetes/kube-proxy.json", pretty(&kube_proxy(cluster, node)));
     if node.control_plane {
         for (name, pod) in static_pods::all(cluster, node) {
-            put(&format!("kubernetes/manifests/{name}.json"), pretty(&pod));
+            // What needs the API server waits for it: a retry that came too early comes late.
+            let folder = if static_pods::SERVERS.contains(&name) { "manifests" } else { "waiting" };
+            put(&format!("kubernetes/{folder}/{name}.json"), pretty(&pod));
         }
     } else {
         put("kubernetes/manifests/.keep", String::new());
@@ -97,7 +99,7 @@ pub fn boot(cluster: &ClusterPlan, node: &NodePlan, engine: &Path, images: &Path
                     "--config=/etc/kubernetes/kwok.yaml",
                 ],
             )
-            .after(Gate::Tcp(api)),
+            .after(Gate::Tcp(api.clone())),
         );
     }
     Boot {
@@ -106,6 +108,7 @@ pub fn boot(cluster: &ClusterPlan, node: &NodePlan, engine: &Path, images: &Path
         images: images.to_owned(),
         preload: vec!["pause.tar".to_owned(), "kube.tar".to_owned()],
         services,
+        api: node.control_plane.then_some(Gate::Tcp(api)),
     }
 }
 

@@ -169,7 +169,7 @@ impl Playground {
     /// The engine and the images that a topology needs.
     fn materials(&self, topology: &Topology) -> Result<(PathBuf, Materials)> {
         let mut parts = vec![engine::CORE];
-        let mut later = vec![Image::Demo];
+        let mut extra = vec![];
         for cluster in &topology.clusters {
             let addons = cluster.addons;
             for (wanted, part, image) in [
@@ -177,9 +177,9 @@ impl Playground {
                 (addons.metrics, Some(engine::METRICS), Image::MetricsServer),
                 (addons.storage, Some(engine::STORAGE), Image::LocalPath),
             ] {
-                if wanted && !later.contains(&image) {
+                if wanted && !extra.contains(&image) {
                     parts.extend(part);
-                    later.push(image);
+                    extra.push(image);
                 }
             }
             if cluster.fake_nodes > 0 && !parts.contains(&engine::KWOK) {
@@ -188,9 +188,10 @@ impl Playground {
         }
         let engine = self.ensure_engine(&parts)?;
         let boot = self.ensure_images(&images::BOOT)?;
-        let later = self.ensure_images(&later)?;
+        let everywhere = self.ensure_images(&[Image::Demo])?;
+        let first = self.ensure_images(&extra)?;
         self.line.done("engine and images are there");
-        Ok((engine, Materials { boot, later }))
+        Ok((engine, Materials { boot, everywhere, first }))
     }
 
     /// The plan that is there already, or a new one.
@@ -257,29 +258,39 @@ impl Playground {
         self.line.say(&format!("{name}: waiting for the API server"));
         let talk = Cluster::new(cluster, &self.store.kubeconfig(name)).await?;
         talk.answers(PATIENCE).await?;
-        talk.furnish().await?;
-        self.line.say(&format!("{name}: waiting for the nodes"));
         let folder = images::folder(&self.places.cache);
-        let archives: Vec<PathBuf> = materials.later.iter().map(|file| folder.join(file)).collect();
+        let paths =
+            |names: &[String]| names.iter().map(|file| folder.join(file)).collect::<Vec<_>>();
+        let (everywhere, first) = (paths(&materials.everywhere), paths(&materials.first));
         let nodes = cluster.nodes.clone();
         let imports = tokio::task::spawn_blocking(move || {
-            nodes.iter().try_for_each(|node| import_missing(node, &archives))
+            nodes.iter().try_for_each(|node| {
+                import_missing(node, if node.control_plane { &first } else { &[] })?;
+                import_missing(node, &everywhere)
+            })
         });
+        talk.found().await?;
+        self.line.say(&format!("{name}: waiting for the nodes"));
         talk.nodes_ready(PATIENCE).await?;
         let seconds = started.elapsed().as_secs_f32();
         self.line
             .done(&format!("{name}: {} nodes Ready after {seconds:.1} s", cluster.nodes.len()));
         imports.await.context("import images")??;
+        talk.furnish().await?;
         talk.addons_ready(PATIENCE).await?;
         self.line.done(&format!("{name}: usable"));
         Ok(())
     }
 }
 
-/// Archives: those a node needs before its first pod, and the others.
+/// Image archives, by where and when they are needed.
 struct Materials {
+    /// On every node, before its first pod.
     boot: Vec<String>,
-    later: Vec<String>,
+    /// On every node.
+    everywhere: Vec<String>,
+    /// On the node that runs the control plane, which also runs the add-ons.
+    first: Vec<String>,
 }
 
 /// The cluster of that name, or an error that names those there are.

@@ -11,6 +11,9 @@ use crate::plan::{API_PORT, ClusterPlan, NodePlan};
 /// The image that all control plane pods are made of.
 pub const IMAGE: &str = "localhost/playground/kube:v1.34.4";
 
+/// Those that the others cannot do without.
+pub const SERVERS: [&str; 2] = ["etcd", "kube-apiserver"];
+
 /// Every control plane pod of a cluster, by name.
 pub fn all(cluster: &ClusterPlan, node: &NodePlan) -> Vec<(&'static str, Value)> {
     vec![
@@ -54,7 +57,7 @@ fn etcd(node: &NodePlan) -> Value {
         "etcd",
         flags,
         &volumes,
-        &json!({"port": 2381, "path": "/health", "scheme": "HTTP"}),
+        &json!({"host": "127.0.0.1", "port": 2381, "path": "/health", "scheme": "HTTP"}),
     )
 }
 
@@ -151,10 +154,10 @@ fn scheduler(cluster: &ClusterPlan) -> Value {
     pod("kube-scheduler", "kube-scheduler", flags, &[("kubeconfig", config, "File")], &probe)
 }
 
+/// At their defaults these two create twenty pods a second, whatever the machine can do.
 fn rates(cluster: &ClusterPlan) -> Vec<String> {
-    cluster.cluster.qps.map_or_else(Vec::new, |qps| {
-        vec![format!("--kube-api-qps={qps}"), format!("--kube-api-burst={}", qps.saturating_mul(2))]
-    })
+    let qps = cluster.cluster.qps.unwrap_or(100);
+    vec![format!("--kube-api-qps={qps}"), format!("--kube-api-burst={}", qps.saturating_mul(2))]
 }
 
 fn gates(cluster: &ClusterPlan) -> Option<String> {
@@ -196,6 +199,8 @@ fn pod(
                 "image": IMAGE,
                 "imagePullPolicy": "IfNotPresent",
                 "command": command,
+                // Smaller heaps for a little more work: many clusters share one machine.
+                "env": [{"name": "GOGC", "value": "50"}],
                 "volumeMounts": mounts,
                 "livenessProbe": {
                     "httpGet": probe,

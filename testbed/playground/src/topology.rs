@@ -61,7 +61,7 @@ pub struct Cluster {
     /// The network it stands in.
     #[serde(default)]
     pub lan: Option<String>,
-    /// Requests per second that controller manager and scheduler allow themselves.
+    /// Requests per second that controller manager and scheduler allow themselves; 100 if absent.
     #[serde(default)]
     pub qps: Option<u32>,
     /// What runs in the cluster besides Kubernetes itself.

@@ -34,13 +34,13 @@ pub fn create(group: &str, child: &str) -> io::Result<()> {
 /// Removes `group` and all below it, in every hierarchy. Nothing runs there any more.
 pub fn remove(group: &str) -> io::Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    hierarchies(&mounts).iter().try_for_each(|hierarchy| remove_tree(&hierarchy.path.join(group)))
+    mount_points(&mounts).iter().try_for_each(|(path, _)| remove_tree(&path.join(group)))
 }
 
 /// Whether anything of `group` is there.
 pub fn exists(group: &str) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    hierarchies(&mounts).iter().any(|hierarchy| hierarchy.path.join(group).exists())
+    mount_points(&mounts).iter().any(|(path, _)| path.join(group).exists())
 }
 
 #[derive(Debug, PartialEq)]
@@ -49,19 +49,29 @@ struct Hierarchy {
     unified: bool,
 }
 
+/// The hierarchies that have controllers.
 fn hierarchies(mounts: &str) -> Vec<Hierarchy> {
-    let mut found: Vec<Hierarchy> = vec![];
+    mount_points(mounts)
+        .into_iter()
+        // A machine with both kinds has its controllers in the old one; the new one only watches.
+        .filter(|(path, unified)| !unified || path == Path::new("/sys/fs/cgroup"))
+        .map(|(path, unified)| Hierarchy { path, unified })
+        .collect()
+}
+
+/// Where hierarchies are mounted, and whether of the new kind.
+fn mount_points(mounts: &str) -> Vec<(PathBuf, bool)> {
+    let mut found: Vec<(PathBuf, bool)> = vec![];
     for line in mounts.lines() {
         let Some((before, after)) = line.split_once(" - ") else { continue };
         let Some(path) = before.split_whitespace().nth(4).map(PathBuf::from) else { continue };
-        // A machine with both kinds has its controllers in the old one; the new one only watches.
         let unified = match after.split_whitespace().next() {
             Some("cgroup") => false,
-            Some("cgroup2") if path == Path::new("/sys/fs/cgroup") => true,
+            Some("cgroup2") => true,
             Some(_) | None => continue,
         };
-        if path.starts_with("/sys/fs/cgroup") && !found.iter().any(|other| other.path == path) {
-            found.push(Hierarchy { path, unified });
+        if path.starts_with("/sys/fs/cgroup") && !found.iter().any(|(other, _)| *other == path) {
+            found.push((path, unified));
         }
     }
     found
@@ -100,6 +110,8 @@ mod tests {
 ";
         let path = PathBuf::from("/sys/fs/cgroup/cpu");
         assert_eq!(hierarchies(mounts), [Hierarchy { path, unified: false }]);
+        // Runtimes leave empty groups in the other one, which go with the rest.
+        assert_eq!(mount_points(mounts).len(), 2);
     }
 
     #[test]

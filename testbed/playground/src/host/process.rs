@@ -115,7 +115,7 @@ fn is_second_level_init(status: &str) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     line.is_some_and(|line| {
         let numbers: Vec<&str> = line.split_whitespace().collect();
-        numbers.len() >= 2 && numbers.last() == Some(&"1")
+        numbers.len() == 2 && numbers.last() == Some(&"1")
     })
 }
 
@@ -134,6 +134,8 @@ mod tests {
         assert!(is_second_level_init("Name:\tx\nNSpid:\t4711\t1\n"));
         assert!(!is_second_level_init("NSpid:\t4711\t7\n"));
         assert!(!is_second_level_init("NSpid:\t1\n"));
+        // A pod in the node's network has a first process of its own.
+        assert!(!is_second_level_init("NSpid:\t4711\t99\t1\n"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -18,13 +18,14 @@ use nix::unistd::Pid;
 
 use super::{Boot, Gate, Service, ServiceState};
 
-/// How long a service that died stays down, so that one that cannot start does not eat the machine.
+/// The least time between two starts of a service: one that cannot start must not eat the machine.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often a gate is tried.
 const KNOCK: Duration = Duration::from_millis(50);
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const STOPPED_MANIFESTS: &str = "/etc/kubernetes/stopped";
+const WAITING_MANIFESTS: &str = "/etc/kubernetes/waiting";
 
 /// The services of a node and their processes.
 pub struct Supervisor {
@@ -61,6 +62,10 @@ impl Supervisor {
             let this = Arc::clone(self);
             let archives = if service.name == "kubelet" { boot.preload.clone() } else { vec![] };
             thread::spawn(move || this.keep(&service, &archives));
+        }
+        if let Some(api) = boot.api {
+            let this = Arc::clone(self);
+            thread::spawn(move || this.greet(&api));
         }
         loop {
             match waitpid(None, None) {
@@ -124,9 +129,7 @@ impl Supervisor {
                 known.join(", ")
             ));
         }
-        let file = format!("{name}.json");
-        fs::create_dir_all(to)
-            .and_then(|()| fs::rename(Path::new(from).join(&file), Path::new(to).join(&file)))
+        move_manifest(name, from, to)
             .map_err(|error| format!("cannot move the manifest of {name}: {error}"))
     }
 
@@ -139,15 +142,12 @@ impl Supervisor {
                 state = self.wait(state, Duration::MAX);
             }
             drop(state);
-            for gate in &service.gates {
-                while !gate.is_open() {
-                    thread::sleep(KNOCK);
-                }
-            }
+            service.gates.iter().for_each(Gate::wait);
             if !imported {
                 self.import(archives);
                 imported = true;
             }
+            let started = Instant::now();
             if let Some(end) = self.start(service) {
                 let _ = end.recv();
             }
@@ -157,7 +157,7 @@ impl Supervisor {
                 wish.restarts += u32::from(wish.wanted);
             }
             drop(state);
-            thread::sleep(PAUSE);
+            thread::sleep(PAUSE.saturating_sub(started.elapsed()));
         }
     }
 
@@ -173,6 +173,19 @@ impl Supervisor {
         }
         self.changed.notify_all();
         Some(end)
+    }
+
+    /// Once the API server answers, starts what waits for it, and starts the kubelet anew: by now
+    /// it would wait for many seconds before it tries again.
+    fn greet(&self, api: &Gate) {
+        api.wait();
+        for name in pods_in(WAITING_MANIFESTS) {
+            let _ = move_manifest(&name, WAITING_MANIFESTS, MANIFESTS);
+        }
+        let kubelet = self.lock().services.get("kubelet").and_then(|wish| wish.process);
+        if let Some(kubelet) = kubelet {
+            let _ = kill(Pid::from_raw(kubelet), Signal::SIGKILL);
+        }
     }
 
     fn import(&self, archives: &[String]) {
@@ -197,6 +210,12 @@ impl Supervisor {
 }
 
 impl Gate {
+    fn wait(&self) {
+        while !self.is_open() {
+            thread::sleep(KNOCK);
+        }
+    }
+
     fn is_open(&self) -> bool {
         match self {
             Self::Socket(path) => UnixStream::connect(path).is_ok(),
@@ -215,6 +234,7 @@ fn spawn(state: &mut State, name: &str, command: &[String]) -> Option<(i32, Rece
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", "/")
+        .env("GOGC", "50")
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(log.try_clone().ok()?)
@@ -241,6 +261,12 @@ fn pods_in(folder: &str) -> BTreeSet<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let pods = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
     pods.filter_map(|path: PathBuf| path.file_stem()?.to_str().map(str::to_owned)).collect()
+}
+
+fn move_manifest(name: &str, from: &str, to: &str) -> io::Result<()> {
+    let file = format!("{name}.json");
+    fs::create_dir_all(to)?;
+    fs::rename(Path::new(from).join(&file), Path::new(to).join(&file))
 }
 
 /// Whether a process of this node runs the engine's program of that name.
