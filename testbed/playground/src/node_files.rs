@@ -96,7 +96,7 @@ pub fn boot(cluster: &ClusterPlan, node: &NodePlan, engine: &Path, images: &Path
                     "--kubeconfig=/etc/kubernetes/super-admin.conf",
                     "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
                     "--node-lease-duration-seconds=40",
-                    "--config=/etc/kubernetes/kwok.yaml",
+                    "--v=WARN",
                 ],
             )
             .after(Gate::Tcp(api.clone())),
