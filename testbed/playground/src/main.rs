@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -50,6 +51,9 @@ enum Verb {
         /// Leave everything as it is when something fails
         #[arg(long)]
         keep: bool,
+        /// Seconds each step of a cluster's way up may take
+        #[arg(long, default_value_t = 180)]
+        timeout: u64,
     },
     /// Removes everything that was brought up
     Down {
@@ -173,7 +177,10 @@ fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<ExitCode> {
     let places = places(&arguments)?;
     let line = Line::new();
-    let playground = Playground::new(places.clone(), &arguments.prefix, line.clone());
+    let mut playground = Playground::new(places.clone(), &arguments.prefix, line.clone());
+    if let Verb::Up { timeout, .. } = &arguments.verb {
+        playground = playground.with_patience(Duration::from_secs(*timeout));
+    }
     let outcome = obey(arguments.verb, &playground, &places, &line).await;
     line.finish();
     outcome
@@ -186,7 +193,9 @@ async fn obey(
     line: &Line,
 ) -> Result<ExitCode> {
     match verb {
-        Verb::Up { topology, keep } => up(playground, places, line, &topology, keep).await?,
+        Verb::Up { topology, keep, timeout: _ } => {
+            up(playground, places, line, &topology, keep).await?;
+        }
         Verb::Down { all } => down(playground, places, line, all)?,
         Verb::Status { output } => return status(playground, output).await,
         Verb::Tour => tour(playground).await?,

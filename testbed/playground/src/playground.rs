@@ -22,9 +22,6 @@ use crate::store::Store;
 use crate::topology::Topology;
 use crate::{engine, node_files};
 
-/// How long a cluster may take until its nodes are Ready, and its add-ons then.
-const PATIENCE: Duration = Duration::from_mins(3);
-
 /// Where things are on this machine.
 #[derive(Clone, Debug)]
 pub struct Places {
@@ -44,13 +41,21 @@ pub struct Playground {
     prefix: String,
     store: Store,
     line: Line,
+    patience: Duration,
 }
 
 impl Playground {
     /// The playground with that prefix.
     pub fn new(places: Places, prefix: &str, line: Line) -> Self {
         let store = Store::new(&places.home, prefix);
-        Self { places, prefix: prefix.to_owned(), store, line }
+        Self { places, prefix: prefix.to_owned(), store, line, patience: Duration::from_mins(3) }
+    }
+
+    /// The same playground, which gives a cluster that long for each step of its way up.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// Its folder.
@@ -257,7 +262,7 @@ impl Playground {
         }
         self.line.say(&format!("{name}: waiting for the API server"));
         let talk = Cluster::new(cluster, &self.store.kubeconfig(name)).await?;
-        talk.answers(PATIENCE).await?;
+        talk.answers(self.patience).await?;
         let folder = images::folder(&self.places.cache);
         let paths =
             |names: &[String]| names.iter().map(|file| folder.join(file)).collect::<Vec<_>>();
@@ -271,13 +276,13 @@ impl Playground {
         });
         talk.found().await?;
         self.line.say(&format!("{name}: waiting for the nodes"));
-        talk.nodes_ready(PATIENCE).await?;
+        talk.nodes_ready(self.patience).await?;
         let seconds = started.elapsed().as_secs_f32();
         self.line
             .done(&format!("{name}: {} nodes Ready after {seconds:.1} s", cluster.nodes.len()));
         imports.await.context("import images")??;
         talk.furnish().await?;
-        talk.addons_ready(PATIENCE).await?;
+        talk.addons_ready(self.patience).await?;
         self.line.done(&format!("{name}: usable"));
         Ok(())
     }

@@ -1,0 +1,1 @@
+//! What we promise, shown on real clusters: one file per promise in `tests/`.

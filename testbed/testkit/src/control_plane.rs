@@ -1,0 +1,168 @@
+//! etcd and an API server on loopback: the smallest thing that is a real Kubernetes API.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use kube::Client;
+use liqo_playground::engine;
+use liqo_playground::pki::Pki;
+use liqo_playground::plan::{API_PORT, Plan};
+use liqo_playground::progress::Line;
+use liqo_playground::topology::Topology;
+use tempfile::TempDir;
+
+use crate::machine::{cache, home};
+
+/// How long the API server may take.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// An API server of one's own. It ends with the value, or with the process that made it.
+pub struct ControlPlane {
+    client: Client,
+    folder: TempDir,
+    _processes: Vec<Leashed>,
+}
+
+impl ControlPlane {
+    /// Starts etcd and an API server, and waits until it is ready.
+    pub async fn start() -> Result<Self> {
+        let engine = engine::ensure(&home()?, &cache()?, &[engine::CORE], &Line::silent())?;
+        let folder = tempfile::tempdir().context("make a folder")?;
+        let root = folder.path();
+        let [api, etcd, peer] = free_ports()?;
+
+        let topology = Topology::load("one")?;
+        let mut plan = Plan::new("cp", 0, "one", &topology)?;
+        let cluster = plan.clusters.first_mut().context("the preset has a cluster")?;
+        cluster.nodes.truncate(1);
+        for node in &mut cluster.nodes {
+            node.address = Ipv4Addr::LOCALHOST;
+        }
+        let pki = Pki::new(cluster)?;
+        for (path, bytes) in pki.files_for(cluster.control_plane())? {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap_or(root))?;
+            fs::write(path, bytes)?;
+        }
+        let kubeconfig = String::from_utf8_lossy(pki.admin())
+            .replace(&format!(":{API_PORT}\""), &format!(":{api}\""));
+        fs::write(root.join("kubeconfig"), kubeconfig)?;
+
+        let processes = vec![
+            leash(root, "etcd", &engine.join("etcd"), &etcd_flags(root, etcd, peer))?,
+            leash(
+                root,
+                "kube-apiserver",
+                &engine.join("kube-apiserver"),
+                &api_flags(root, api, etcd),
+            )?,
+        ];
+        let client = liqo_playground::cluster::client(&root.join("kubeconfig"))
+            .await
+            .map_err(|error| anyhow::anyhow!("make a client: {error}"))?;
+        let this = Self { client, folder, _processes: processes };
+        this.wait_until_ready().await?;
+        Ok(this)
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The kubeconfig of that client.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    async fn wait_until_ready(&self) -> Result<()> {
+        let deadline = Instant::now() + LIMIT;
+        while Instant::now() < deadline {
+            // Objects in namespaces can be made once the default one is there.
+            let spaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
+                kube::Api::all(self.client.clone());
+            if spaces.get("default").await.is_ok() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let log =
+            fs::read_to_string(self.folder.path().join("kube-apiserver.log")).unwrap_or_default();
+        let tail: Vec<&str> = log.lines().rev().take(5).collect();
+        bail!("the API server is not ready after {} s; it said: {tail:#?}", LIMIT.as_secs())
+    }
+}
+
+/// A process that ends when its leash is let go, even by a crash.
+struct Leashed(Child);
+
+impl Drop for Leashed {
+    fn drop(&mut self) {
+        // Closing the pipe ends it; waiting makes sure that its port is free again.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn leash(root: &Path, name: &str, program: &Path, flags: &[String]) -> Result<Leashed> {
+    let log = fs::File::create(root.join(format!("{name}.log")))?;
+    let child = Command::new("sh")
+        .args(["-c", "\"$@\" </dev/null & cat >/dev/null; kill -9 $!; wait", "sh"])
+        .arg(program)
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("start {name}"))?;
+    Ok(Leashed(child))
+}
+
+fn etcd_flags(root: &Path, client: u16, peer: u16) -> Vec<String> {
+    vec![
+        format!("--data-dir={}", root.join("etcd").display()),
+        format!("--listen-client-urls=http://127.0.0.1:{client}"),
+        format!("--advertise-client-urls=http://127.0.0.1:{client}"),
+        format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
+        format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
+        format!("--initial-cluster=default=http://127.0.0.1:{peer}"),
+        "--unsafe-no-fsync=true".to_owned(),
+        "--log-level=warn".to_owned(),
+    ]
+}
+
+fn api_flags(root: &Path, port: u16, etcd: u16) -> Vec<String> {
+    let pki = root.join("pki");
+    let file = |name: &str| pki.join(name).display().to_string();
+    vec![
+        "--bind-address=127.0.0.1".to_owned(),
+        "--advertise-address=127.0.0.1".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+        format!("--secure-port={port}"),
+        format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+        "--authorization-mode=Node,RBAC".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        // Nobody makes service accounts here, and pods are only written down.
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        format!("--client-ca-file={}", file("ca.crt")),
+        format!("--tls-cert-file={}", file("apiserver.crt")),
+        format!("--tls-private-key-file={}", file("apiserver.key")),
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+        format!("--service-account-key-file={}", file("sa.pub")),
+        format!("--service-account-signing-key-file={}", file("sa.key")),
+        "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+    ]
+}
+
+fn free_ports() -> Result<[u16; 3]> {
+    let listeners = [0; 3].map(|port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
+    let mut ports = [0; 3];
+    for (port, listener) in ports.iter_mut().zip(listeners) {
+        *port = listener.context("find a free port")?.local_addr()?.port();
+    }
+    Ok(ports)
+}

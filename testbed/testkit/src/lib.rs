@@ -1,0 +1,19 @@
+//! What tests stand on.
+//!
+//! - [`ControlPlane`]: etcd and an API server, for tests that need nothing else;
+//! - [`Lab`]: a whole playground, for tests that need real nodes and real packets;
+//! - [`fixtures`]: objects in words;
+//! - [`eventually`]: waits that end, and say what was missing.
+
+mod control_plane;
+pub mod fixtures;
+mod lab;
+mod machine;
+mod scenario;
+mod wait;
+
+pub use control_plane::ControlPlane;
+pub use lab::{Lab, command, own_prefix};
+pub use machine::{Traces, places};
+pub use scenario::Scenario;
+pub use wait::eventually;
