@@ -1,10 +1,13 @@
 //! Two clusters behind routers meet at the ports that one of the routers forwards.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use liqo_testkit::fixtures::{pod, service};
-use liqo_testkit::{Lab, Scenario};
+use liqo_testkit::{Lab, Scenario, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
     Scenario::on("both-nat")
@@ -20,7 +23,8 @@ fn forwarded(lab: &Lab) -> Result<()> {
     lab.apply("milan", &[service("teller").on_node_port(32443).locally().build()])?;
     lab.ready("rome", &["asker"])?;
     lab.ready("milan", &["teller"])?;
-    let said = lab.ask("rome", "asker", &format!("http://{}:32443/", router(lab, "milan")?))?;
+    let url = format!("http://{}:32443/", router(lab, "milan")?);
+    let said = eventually(SOON, &url, || lab.ask("rome", "asker", &url))?;
     ensure!(said["pod"] == "teller", "{said}");
     let client = said["client"].as_str().context("a client")?.to_owned();
     ensure!(client.starts_with(&format!("{}:", router(lab, "rome")?)), "{client}");

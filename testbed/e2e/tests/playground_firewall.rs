@@ -42,17 +42,8 @@ fn neighbours(lab: &Lab) -> Result<()> {
     let route =
         lab.playground(&["exec", "venice-1", "--", "ip", "route", "get", &florence.to_string()])?;
     ensure!(!route.contains("via"), "{route}");
-    lab.playground(&[
-        "exec",
-        "venice-1",
-        "--",
-        "ping",
-        "-c",
-        "1",
-        "-W",
-        "2",
-        &florence.to_string(),
-    ])?;
+    let ping = ["busybox", "ping", "-c", "1", "-W", "2", &florence.to_string()];
+    lab.playground(&[&["exec", "venice-1", "--"], &ping[..]].concat())?;
     Ok(())
 }
 

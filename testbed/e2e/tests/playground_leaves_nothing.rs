@@ -7,35 +7,56 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use liqo_testkit::{Traces, command, eventually, own_prefix, places};
+use tempfile::NamedTempFile;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
+/// The least that is a cluster: here it matters what is made, not what runs on it.
+const BARE: &str = "
+clusters:
+  - name: rome
+    podCIDR: 10.10.0.0/16
+    serviceCIDR: 10.11.0.0/16
+    addons: {dns: false, metrics: false, storage: false}
+";
+
 /// A command line on a prefix of its own; what it left is taken down at the end in any case.
-struct Own(String);
+struct Own {
+    prefix: String,
+    topology: NamedTempFile,
+}
 
 impl Own {
     fn new() -> Self {
-        Self(own_prefix())
+        let topology = NamedTempFile::new().unwrap();
+        fs::write(topology.path(), BARE).unwrap();
+        Self { prefix: own_prefix(), topology }
+    }
+
+    fn up(&self) -> Result<String> {
+        self.run(&["up", &self.topology.path().display().to_string()])
+    }
+
+    fn start_up(&self) -> Result<Child> {
+        let topology = self.topology.path().display().to_string();
+        let mut command = command(&places()?, &self.prefix, &["up", &topology]);
+        Ok(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?)
     }
 
     fn run(&self, words: &[&str]) -> Result<String> {
-        let output = command(&places()?, &self.0, words).output()?;
+        let output = command(&places()?, &self.prefix, words).output()?;
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         ensure!(output.status.success(), "{error}");
         Ok(error)
     }
 
-    fn start(&self, words: &[&str]) -> Result<Child> {
-        let mut command = command(&places()?, &self.0, words);
-        Ok(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?)
-    }
-
     fn traces(&self) -> Result<Traces> {
-        Traces::of(&self.0, &places()?.home)
+        Traces::of(&self.prefix, &places()?.home)
     }
 
     fn wait_for_node(&self) -> Result<()> {
-        let folder = places()?.home.join(".playground").join(&self.0).join("nodes/rome-1/logs");
+        let folder =
+            places()?.home.join(".playground").join(&self.prefix).join("nodes/rome-1/logs");
         eventually(MINUTE, "the node starts", || {
             fs::read_to_string(folder.join("kubelet.log")).map(drop)
         })
@@ -54,12 +75,12 @@ fn down_removes_every_trace_and_is_idempotent() {
     assert!(own.traces().unwrap().is_empty());
     let home = places().unwrap().home;
     let (mounts, links) = (count("/proc/self/mountinfo"), list("/sys/class/net"));
-    own.run(&["up", "one"]).unwrap();
+    own.up().unwrap();
     assert!(!own.traces().unwrap().is_empty());
     own.run(&["down"]).unwrap();
     let left = own.traces().unwrap();
     assert!(left.is_empty(), "{left:#?}");
-    assert!(!home.join(".playground").join(&own.0).exists());
+    assert!(!home.join(".playground").join(&own.prefix).exists());
     assert_eq!((count("/proc/self/mountinfo"), list("/sys/class/net")), (mounts, links));
     let said = own.run(&["down"]).unwrap();
     assert!(said.contains("there was nothing to take down"), "{said}");
@@ -68,11 +89,11 @@ fn down_removes_every_trace_and_is_idempotent() {
 #[test]
 fn a_killed_up_is_finished_by_the_next_one() {
     let own = Own::new();
-    let mut first = own.start(&["up", "one"]).unwrap();
+    let mut first = own.start_up().unwrap();
     own.wait_for_node().unwrap();
     first.kill().unwrap();
     first.wait().unwrap();
-    own.run(&["up", "one"]).unwrap();
+    own.up().unwrap();
     own.run(&["status"]).unwrap();
     own.run(&["down"]).unwrap();
     assert!(own.traces().unwrap().is_empty());
@@ -81,7 +102,7 @@ fn a_killed_up_is_finished_by_the_next_one() {
 #[test]
 fn a_killed_up_is_taken_down_without_a_trace() {
     let own = Own::new();
-    let mut first = own.start(&["up", "one"]).unwrap();
+    let mut first = own.start_up().unwrap();
     own.wait_for_node().unwrap();
     first.kill().unwrap();
     first.wait().unwrap();
@@ -93,7 +114,7 @@ fn a_killed_up_is_taken_down_without_a_trace() {
 #[test]
 fn an_interrupted_up_cleans_up_after_itself() {
     let own = Own::new();
-    let first = own.start(&["up", "one"]).unwrap();
+    let first = own.start_up().unwrap();
     own.wait_for_node().unwrap();
     let pid = first.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
@@ -107,8 +128,8 @@ fn an_interrupted_up_cleans_up_after_itself() {
 #[test]
 fn two_playgrounds_live_beside_each_other_and_one_goes_alone() {
     let (one, other) = (Own::new(), Own::new());
-    let mut first = one.start(&["up", "one"]).unwrap();
-    other.run(&["up", "one"]).unwrap();
+    let mut first = one.start_up().unwrap();
+    other.up().unwrap();
     assert!(first.wait().unwrap().success());
     one.run(&["down"]).unwrap();
     assert!(one.traces().unwrap().is_empty());

@@ -2,10 +2,13 @@
 //! reached from outside.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use liqo_testkit::fixtures::{pod, service};
-use liqo_testkit::{Lab, Scenario};
+use liqo_testkit::{Lab, Scenario, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
     Scenario::on("nat")
@@ -23,7 +26,8 @@ fn translated(lab: &Lab) -> Result<()> {
     let rome = lab.plan().cluster("rome").context("rome")?;
     let router = rome.public_address.context("rome is translated")?;
     let milan = lab.plan().cluster("milan").context("milan")?.control_plane().address;
-    let said = lab.ask("rome", "asker", &format!("http://{milan}:30080/"))?;
+    let url = format!("http://{milan}:30080/");
+    let said = eventually(SOON, &url, || lab.ask("rome", "asker", &url))?;
     let client = said["client"].as_str().context("a client")?;
     ensure!(client.starts_with(&format!("{router}:")), "{client} instead of {router}");
     Ok(())

@@ -1,11 +1,11 @@
 //! Two clusters with the very same addresses inside live beside each other.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use liqo_testkit::fixtures::{pod, service};
 use liqo_testkit::{Lab, Scenario, eventually};
-use std::time::Duration;
 
 fn main() -> ExitCode {
     Scenario::on("overlap").fact("equal addresses lead to each clusters own pod", own_pod).run()

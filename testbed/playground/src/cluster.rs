@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
+use kube::runtime::wait::conditions::is_pod_running;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::engine::KUBERNETES;
 use crate::plan::ClusterPlan;
+use crate::static_pods;
 
 const DNS: &str = include_str!("../manifests/dns.yaml");
 const METRICS: &str = include_str!("../manifests/metrics.yaml");
@@ -159,9 +161,15 @@ impl<'a> Cluster<'a> {
         self.until(&accounts, "default", there, deadline, limit, "the service account").await
     }
 
-    /// Waits until the add-ons serve.
-    pub async fn addons_ready(&self, limit: Duration) -> Result<(), Error> {
+    /// Waits until the control plane's pods and the add-ons serve.
+    pub async fn pods_ready(&self, limit: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + limit;
+        let node = self.plan.control_plane();
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");
+        for (component, _) in static_pods::all(self.plan, node) {
+            let name = format!("{component}-{}", node.name);
+            self.until(&pods, &name, is_pod_running(), deadline, limit, "the pod").await?;
+        }
         let addons = self.plan.cluster.addons;
         for (wanted, namespace, name) in [
             (addons.dns, "kube-system", "coredns"),

@@ -95,7 +95,7 @@ pub fn boot(cluster: &ClusterPlan, node: &NodePlan, engine: &Path, images: &Path
                     &format!("{ENGINE}/kwok"),
                     "--kubeconfig=/etc/kubernetes/super-admin.conf",
                     "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-                    "--node-lease-duration-seconds=40",
+                    "--node-lease-duration-seconds=16",
                     "--v=WARN",
                 ],
             )
@@ -139,6 +139,7 @@ fn kubelet(plan: &Plan, cluster: &ClusterPlan, node: &NodePlan) -> Value {
         "imageGCHighThresholdPercent": 100,
         "imageMinimumGCAge": "24h",
         "nodeStatusUpdateFrequency": "5s",
+        "nodeLeaseDurationSeconds": 16,
         "syncFrequency": "10s",
         "fileCheckFrequency": "1s",
         "registerNode": true,

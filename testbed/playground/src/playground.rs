@@ -282,7 +282,7 @@ impl Playground {
             .done(&format!("{name}: {} nodes Ready after {seconds:.1} s", cluster.nodes.len()));
         imports.await.context("import images")??;
         talk.furnish().await?;
-        talk.addons_ready(self.patience).await?;
+        talk.pods_ready(self.patience).await?;
         self.line.done(&format!("{name}: usable"));
         Ok(())
     }
