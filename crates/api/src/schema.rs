@@ -73,11 +73,7 @@ pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn quantity() -> Schema {
-    json_schema!({
-        "anyOf": [{ "type": "integer" }, { "type": "string" }],
-        "pattern": QUANTITY,
-        "x-kubernetes-int-or-string": true,
-    })
+    json_schema!({ "pattern": QUANTITY, "x-kubernetes-int-or-string": true })
 }
 
 /// Bytes by name, in base64.

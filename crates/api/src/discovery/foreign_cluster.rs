@@ -148,7 +148,7 @@ pub struct PeeringCondition {
     #[serde(default)]
     pub status: PeeringConditionStatus,
     /// Says since when it is so.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_transition_time: Option<Time>,
     /// Says why in one word, for programs.

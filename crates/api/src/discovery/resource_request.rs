@@ -33,7 +33,7 @@ pub struct ResourceRequestSpec {
     /// Locates the authentication service of the cluster that asks.
     pub auth_url: String,
     /// Says when the request was taken back.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub withdrawal_timestamp: Option<Time>,
 }
@@ -47,7 +47,7 @@ pub struct ResourceRequestStatus {
     #[serde(default)]
     pub offer_state: OfferState,
     /// Says when the offer was taken back and removed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub offer_withdrawal_timestamp: Option<Time>,
 }

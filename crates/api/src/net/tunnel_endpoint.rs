@@ -103,7 +103,8 @@ pub struct TunnelEndpointStatus {
 #[serde(rename_all = "camelCase")]
 pub struct Connection {
     /// Says whether the far end answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ConnectionStatus")]
     pub status: Option<ConnectionStatus>,
     /// Says the same in a sentence, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +136,7 @@ pub struct Latency {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Says when it was measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub timestamp: Option<Time>,
 }

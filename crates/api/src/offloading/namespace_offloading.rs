@@ -46,7 +46,7 @@ pub struct NamespaceOffloadingSpec {
     #[serde(default)]
     pub pod_offloading_strategy: PodOffloadingStrategy,
     /// Selects the clusters by the labels of their virtual nodes; all of them when left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::node_selector")]
     pub cluster_selector: Option<NodeSelector>,
 }
@@ -81,7 +81,8 @@ pub struct NamespaceOffloadingStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_namespace_name: Option<String>,
     /// Sums up the state over all clusters.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OffloadingPhase")]
     pub offloading_phase: Option<OffloadingPhase>,
     /// Reports the state in each cluster, by the cluster's unique name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -118,7 +119,7 @@ pub struct RemoteNamespaceCondition {
     /// Says whether it is so.
     pub status: ConditionStatus,
     /// Says since when it is so.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_transition_time: Option<Time>,
     /// Says why in one word, for programs.

@@ -42,7 +42,7 @@ pub struct ResourceOfferSpec {
     #[schemars(schema_with = "schema::container_images")]
     pub images: Vec<ContainerImage>,
     /// Bounds how much may be used.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::resource_quota")]
     pub resource_quota: Option<ResourceQuotaSpec>,
     /// Labels for the virtual node, as the lending cluster describes itself.
@@ -53,7 +53,7 @@ pub struct ResourceOfferSpec {
     #[schemars(schema_with = "schema::quantities")]
     pub prices: BTreeMap<String, Quantity>,
     /// Says when the lending cluster asked for its resources back.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub withdrawal_timestamp: Option<Time>,
     /// Lists the storage classes that may be used.

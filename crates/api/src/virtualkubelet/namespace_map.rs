@@ -48,7 +48,8 @@ pub struct RemoteNamespace {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_namespace: Option<String>,
     /// Says whether it exists.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "MappingPhase")]
     pub phase: Option<MappingPhase>,
 }
 

@@ -25,7 +25,6 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 pub struct ShadowEndpointSliceSpec {
     /// Holds the content of the EndpointSlice to create.
-    #[serde(default)]
     pub template: EndpointSliceTemplate,
 }
 
@@ -34,11 +33,11 @@ pub struct ShadowEndpointSliceSpec {
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSliceTemplate {
     /// Lists the endpoints.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::endpoints")]
     pub endpoints: Option<Vec<Endpoint>>,
     /// Lists the ports that every endpoint offers.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::endpoint_ports")]
     pub ports: Option<Vec<EndpointPort>>,
     /// Says what kind of addresses the endpoints have: `IPv4`, `IPv6` or `FQDN`.

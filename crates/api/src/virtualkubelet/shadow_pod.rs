@@ -27,7 +27,6 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 pub struct ShadowPodSpec {
     /// Holds the specification of the pod.
-    #[serde(default)]
     #[schemars(schema_with = "schema::pod_spec")]
     pub pod: PodSpec,
 }
