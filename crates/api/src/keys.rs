@@ -15,3 +15,4 @@ pub mod port;
 pub mod reason;
 pub mod secret;
 pub mod taint;
+pub mod webhook;

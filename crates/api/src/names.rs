@@ -19,14 +19,20 @@ const LABEL_RULE: &str =
     "it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end";
 const UUID_RULE: &str =
     "it reads like 2cb4110a-c5e6-4a52-851d-d0e0d86c9174, in lower-case hexadecimal digits";
-const SUBDOMAIN_RULE: &str = "it has 1 to 253 lower-case letters, digits, hyphens and dots, and only letters and digits \
-     around a dot and at either end";
-const UNIQUE_RULE: &str = "it reads like milan-ee0b4a: a cluster name, a hyphen and 6 lower-case \
-                           hexadecimal digits";
-const TENANT_RULE: &str = "it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end; a \
-     cluster name of at most 44 characters leads to one";
-const VIRTUAL_NODE_RULE: &str = "it has 1 to 63 lower-case letters, digits, hyphens and dots; a cluster name of at most 58 \
-     characters leads to one";
+const SUBDOMAIN_RULE: &str = concat!(
+    "it has 1 to 253 characters: parts of lower-case letters, digits and inner hyphens, ",
+    "with dots between them",
+);
+const UNIQUE_RULE: &str =
+    "it reads like milan-ee0b4a: a cluster name, a hyphen and 6 lower-case hexadecimal digits";
+const TENANT_RULE: &str = concat!(
+    "it has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end; ",
+    "a cluster name of at most 44 characters leads to one",
+);
+const VIRTUAL_NODE_RULE: &str = concat!(
+    "it has 1 to 63 characters: parts of lower-case letters, digits and inner hyphens, ",
+    "with dots between them; a cluster name of at most 58 characters leads to one",
+);
 
 /// A text that is not the name it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -12,7 +12,10 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use crate::keys::object;
 
 /// How a quantity reads: a number, and a suffix or an exponent.
-const QUANTITY: &str = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))?$";
+const QUANTITY: &str = concat!(
+    r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)",
+    r"([KMGTPE]i|[numkMGTPE]|[eE][+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+))?$",
+);
 
 /// A definition ready for the API server.
 ///
@@ -181,7 +184,7 @@ pub(crate) fn node_selector(_: &mut SchemaGenerator) -> Schema {
         "required": ["nodeSelectorTerms"],
         "properties": {
             "nodeSelectorTerms": {
-                "description": "Lists the terms of which one must match; an empty list matches all.",
+                "description": "Lists terms of which one must match; without any, all match.",
                 "type": "array",
                 "items": {
                     "description": "Matches a node of which all its requirements are true.",

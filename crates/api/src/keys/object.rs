@@ -23,6 +23,8 @@ pub const NAMESPACE: &str = "liqo";
 pub const STORAGE_NAMESPACE: &str = "liqo-storage";
 /// Namespace of the leases of nodes.
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";
+/// Namespace of Kubernetes itself.
+pub const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Namespace of the Service of the API server.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
@@ -30,12 +32,12 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 pub const CLUSTER_ID_CONFIG_MAP: &str = "liqo-clusterid-configmap";
 /// ConfigMap of the API server's authority, in every namespace.
 pub const ROOT_CA_CONFIG_MAP: &str = "kube-root-ca.crt";
-/// ConfigMap of the identities that EKS accepts.
+/// ConfigMap of the identities that EKS accepts, in [`SYSTEM_NAMESPACE`].
 pub const AWS_AUTH_CONFIG_MAP: &str = "aws-auth";
 
 /// Secret of the token that peers have to present.
 pub const AUTH_TOKEN_SECRET: &str = "auth-token";
-/// Beginning of the name of an identity's Secret; Kubernetes adds the rest.
+/// Beginning of the names of an identity's Secret and signing request; Kubernetes adds the rest.
 pub const IDENTITY_SECRET_PREFIX: &str = "liqo-identity-";
 /// Secret of the identity issued to a peer.
 pub const REMOTE_CERTIFICATE_SECRET: &str = "liqo-remote-certificate";
@@ -76,6 +78,8 @@ pub const WEBHOOK: &str = "liqo-webhook";
 pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
 /// Registration of the metric agent at the API server.
 pub const METRICS_API_SERVICE: &str = "v1alpha1.metrics.liqo.io";
+/// Lease of the active controller manager.
+pub const CONTROLLER_MANAGER_LEASE: &str = "66cf253f.ctrlmgr.liqo.io";
 /// Lease of the active gateway.
 pub const GATEWAY_LEASE: &str = "1d5hml1.gateway.net.liqo.io";
 /// Service of the API server, in [`DEFAULT_NAMESPACE`].
@@ -91,6 +95,12 @@ pub const ROLE_OUTGOING: &str = "liqo-remote-peering-outgoing";
 pub const ROLE_VIRTUAL_KUBELET_LOCAL: &str = "liqo-virtual-kubelet-local";
 /// ClusterRole of virtual kubelets in namespaces of the other cluster.
 pub const ROLE_VIRTUAL_KUBELET_REMOTE: &str = "liqo-virtual-kubelet-remote";
+/// Signer of the identities that peers are given.
+pub const SIGNER_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
+/// Signer of the certificates of virtual kubelets.
+pub const SIGNER_KUBELET: &str = "kubernetes.io/kubelet-serving";
+/// Signer of the certificates of virtual kubelets on EKS.
+pub const SIGNER_EKS: &str = "beta.eks.amazonaws.com/app-serving";
 /// Group of the identities that peers are given.
 pub const PEER_GROUP: &str = "liqo.io";
 /// Beginning of the user names of virtual kubelets.
@@ -111,17 +121,6 @@ pub const STORAGE_PROVISIONER: &str = "liqo.io/storage";
 pub const MDNS_SERVICE: &str = "_liqo_auth._tcp";
 /// Domain of the local network.
 pub const MDNS_DOMAIN: &str = "local.";
-
-/// Admission webhook of pods.
-pub const WEBHOOK_POD: &str = "pod.mutate.liqo.io";
-/// Admission webhook that completes ForeignClusters.
-pub const WEBHOOK_FOREIGN_CLUSTER_MUTATE: &str = "fc.mutate.liqo.io";
-/// Admission webhook that checks ForeignClusters.
-pub const WEBHOOK_FOREIGN_CLUSTER_VALIDATE: &str = "fc.validate.liqo.io";
-/// Admission webhook of NamespaceOffloadings.
-pub const WEBHOOK_NAMESPACE_OFFLOADING: &str = "nsoff.validate.liqo.io";
-/// Admission webhook of ShadowPods.
-pub const WEBHOOK_SHADOW_POD: &str = "shadowpod.validate.liqo.io";
 
 /// Secret of the token to present to a cluster.
 pub fn remote_token_secret(remote: &ClusterId) -> String {
