@@ -203,6 +203,14 @@ fn other_values_have_defaults_and_bounds_too() {
 }
 
 #[test]
+fn conditions_of_a_peering_may_have_different_writers() {
+    let conditions = field("ForeignCluster", "status.peeringConditions");
+
+    assert_eq!(conditions.x_kubernetes_list_type.as_deref(), Some("map"));
+    assert_eq!(conditions.x_kubernetes_list_map_keys, Some(vec!["type".to_owned()]));
+}
+
+#[test]
 fn what_may_not_change_is_guarded_by_the_api_server() {
     let rules = |kind: &str, path: &str| -> Vec<String> {
         let rules = field(kind, path).x_kubernetes_validations.unwrap_or_default();

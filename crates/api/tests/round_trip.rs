@@ -1,7 +1,9 @@
 //! Objects as peers and users write them: read and written again, nothing is lost or renamed.
 
 use kube_core::Resource;
-use liqo_api::discovery::{ForeignCluster, PeeringEnabled, PeeringType, ResourceRequest};
+use liqo_api::discovery::{
+    ForeignCluster, ForeignClusterSpec, PeeringEnabled, PeeringType, ResourceRequest,
+};
 use liqo_api::net::{IpamStorage, NatMapping, NetworkConfig, TunnelEndpoint};
 use liqo_api::offloading::{NamespaceOffloading, PodOffloadingStrategy};
 use liqo_api::sharing::ResourceOffer;
@@ -55,6 +57,7 @@ fn a_foreign_cluster_needs_no_more_than_a_url() {
         &Value::Null,
     );
 
+    assert_eq!(cluster.spec, ForeignClusterSpec::reached_at("https://192.0.2.7"));
     assert_eq!(cluster.spec.peering_type, PeeringType::OutOfBand);
     assert_eq!(cluster.spec.outgoing_peering_enabled, PeeringEnabled::Auto);
     assert_eq!(cluster.spec.cluster_identity, None);

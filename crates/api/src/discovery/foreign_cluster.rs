@@ -9,7 +9,7 @@ use super::ClusterIdentity;
 use crate::schema;
 
 /// Describes a remote cluster and the peerings wanted with it.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
     group = "discovery.liqo.io",
@@ -79,6 +79,23 @@ pub struct ForeignClusterSpec {
     pub ttl: Option<i64>,
 }
 
+impl ForeignClusterSpec {
+    /// A cluster of which only the authentication service is known; the rest is as the API server
+    /// would fill it in.
+    pub fn reached_at(foreign_auth_url: impl Into<String>) -> Self {
+        Self {
+            peering_type: PeeringType::default(),
+            cluster_identity: None,
+            outgoing_peering_enabled: PeeringEnabled::default(),
+            incoming_peering_enabled: PeeringEnabled::default(),
+            foreign_auth_url: foreign_auth_url.into(),
+            foreign_proxy_url: None,
+            insecure_skip_tls_verify: yes(),
+            ttl: None,
+        }
+    }
+}
+
 fn yes() -> bool {
     true
 }
@@ -113,7 +130,12 @@ pub struct ForeignClusterStatus {
     #[serde(default, skip_serializing_if = "TenantNamespaces::is_empty")]
     pub tenant_namespace: TenantNamespaces,
     /// Reports each aspect of the relation on its own.
+    // Keyed, so that each writer may own its conditions and leave the others alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"],
+    ))]
     pub peering_conditions: Vec<PeeringCondition>,
 }
 

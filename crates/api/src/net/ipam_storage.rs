@@ -9,7 +9,6 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::not_translated;
 use crate::schema;
 
 /// Describes every network and address in use.
@@ -67,17 +66,6 @@ pub struct Subnets {
     /// States the prefix of the peer's exposed addresses in this cluster.
     #[serde(rename = "remoteExternalCIDR")]
     pub remote_external_cidr: String,
-}
-
-impl Default for Subnets {
-    fn default() -> Self {
-        Self {
-            local_nat_pod_cidr: not_translated(),
-            remote_pod_cidr: String::new(),
-            local_nat_external_cidr: not_translated(),
-            remote_external_cidr: String::new(),
-        }
-    }
 }
 
 /// Holds where an address is exposed.

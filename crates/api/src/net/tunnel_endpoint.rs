@@ -14,7 +14,7 @@ use crate::discovery::ClusterIdentity;
 use crate::schema;
 
 /// Describes the two networks that the tunnel joins, and its far end.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     crates(kube_core = "::kube_core"),
     group = "net.liqo.io",
