@@ -1,5 +1,6 @@
 //! The rules, and what a violation looks like.
 
+mod generated;
 mod layers;
 mod length;
 mod links;
@@ -10,6 +11,7 @@ use std::fmt;
 
 use clap::ValueEnum;
 
+use crate::generate;
 use crate::repository::Repository;
 
 /// A rule of this workspace.
@@ -25,22 +27,25 @@ pub enum Check {
     Style,
     /// Relative links in Markdown lead somewhere
     Links,
+    /// Files made from the code are what the code makes
+    Generated,
 }
 
 impl Check {
     /// Every rule, in the order they are reported.
-    pub const ALL: [Self; 5] =
-        [Self::Layers, Self::Orphans, Self::Length, Self::Style, Self::Links];
+    pub const ALL: [Self; 6] =
+        [Self::Layers, Self::Orphans, Self::Length, Self::Style, Self::Links, Self::Generated];
 
     /// Applies the rule; an empty list means it is kept.
     pub fn run(self, repository: &Repository) -> Vec<Finding> {
-        let Repository { workspace, paths, rust, markdown } = repository;
+        let Repository { workspace, paths, rust, markdown, generated } = repository;
         match self {
             Self::Layers => layers::check(workspace),
             Self::Orphans => orphans::check(workspace, rust),
             Self::Length => length::check(rust),
             Self::Style => style::check(rust),
             Self::Links => links::check(markdown, paths),
+            Self::Generated => generated::check(&generate::files(), generated),
         }
     }
 }
@@ -53,6 +58,7 @@ impl fmt::Display for Check {
             Self::Length => "length",
             Self::Style => "style",
             Self::Links => "links",
+            Self::Generated => "generated",
         })
     }
 }

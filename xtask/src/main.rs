@@ -1,6 +1,7 @@
-//! Tasks of the workspace that cargo has no command for: `cargo xtask check`.
+//! Tasks of the workspace that cargo has no command for: `cargo xtask check` and `cargo xtask gen`.
 
 mod check;
+mod generate;
 mod path;
 mod repository;
 mod rust;
@@ -12,7 +13,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::check::Check;
-use crate::repository::Repository;
+use crate::repository::{Repository, write_generated};
 
 /// The command line.
 #[derive(Parser)]
@@ -30,10 +31,21 @@ enum Task {
         #[arg(value_enum)]
         only: Vec<Check>,
     },
+    /// Writes the files that are made from the code
+    Gen,
 }
 
 fn main() -> Result<ExitCode> {
-    let Args { task: Task::Check { only } } = Args::parse();
+    match Args::parse().task {
+        Task::Check { only } => check(only),
+        Task::Gen => {
+            write_generated(&generate::files())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn check(only: Vec<Check>) -> Result<ExitCode> {
     let checks = if only.is_empty() { Check::ALL.to_vec() } else { only };
     let repository = Repository::read()?;
     let mut clean = true;

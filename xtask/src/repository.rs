@@ -1,4 +1,5 @@
-//! Reads the repository into values: the only place that touches files and processes.
+//! Reads the repository into values, and writes to it: the only place that touches files and
+//! processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,6 +8,8 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
+use crate::generate::is_generated;
+use crate::path::folder;
 use crate::workspace::Workspace;
 
 /// All that the checks look at; paths are relative to the root and use `/`.
@@ -20,6 +23,8 @@ pub struct Repository {
     pub rust: BTreeMap<String, String>,
     /// Text of the Markdown files.
     pub markdown: BTreeMap<String, String>,
+    /// Text of the files that are made from the code.
+    pub generated: BTreeMap<String, String>,
 }
 
 impl Repository {
@@ -58,12 +63,27 @@ impl Repository {
         let texts = match Path::new(&path).extension().and_then(|extension| extension.to_str()) {
             Some("rs") => &mut self.rust,
             Some("md") => &mut self.markdown,
+            Some(_) | None if is_generated(&path) => &mut self.generated,
             Some(_) | None => return Ok(()),
         };
         let text = fs::read_to_string(root.join(&path)).with_context(|| format!("read {path}"))?;
         texts.insert(path, text);
         Ok(())
     }
+}
+
+/// Makes the generated files of the repository this program is run from exactly these.
+pub fn write_generated(files: &BTreeMap<String, String>) -> Result<()> {
+    let root = root()?;
+    for stale in Repository::read()?.generated.keys().filter(|path| !files.contains_key(*path)) {
+        fs::remove_file(root.join(stale)).with_context(|| format!("remove {stale}"))?;
+    }
+    for (path, text) in files {
+        let folder = folder(path);
+        fs::create_dir_all(root.join(folder)).with_context(|| format!("create {folder}"))?;
+        fs::write(root.join(path), text).with_context(|| format!("write {path}"))?;
+    }
+    Ok(())
 }
 
 /// Asked at run time: a build result may be shared between clones.

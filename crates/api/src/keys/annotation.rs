@@ -1,0 +1,71 @@
+//! Annotations, and the values that have a meaning.
+
+/// Overrides the address under which a Service is announced to peers.
+pub const OVERRIDE_ADDRESS: &str = "liqo.io/override-address";
+/// Overrides the port under which a Service is announced to peers.
+pub const OVERRIDE_PORT: &str = "liqo.io/override-port";
+/// States on the gateway's Service the address of the node that runs the active gateway.
+pub const GATEWAY_NODE_IP: &str = "net.liqo.io/gatewayNodeIP";
+/// States the hardware address of a node's overlay interface, on the Pod that made it.
+pub const VXLAN_MAC: &str = "net.liqo.io/vxlan.mac.address";
+
+/// Names the NamespaceMap, with its namespace, that an offloaded namespace serves.
+pub const MANAGED_BY_NAMESPACE_MAP: &str = "liqo.io/managed-by-namespace-map";
+/// Names the namespace that an offloaded one stands for.
+pub const ORIGINAL_NAME: &str = "liqo.io/original-name";
+/// Names the ResourceOffer that a virtual kubelet serves.
+pub const RESOURCE_OFFER: &str = "liqo.io/resourceoffer";
+/// States when a cluster on the local network was last heard of, in Unix seconds.
+pub const LAST_UPDATE: &str = "LastUpdate";
+/// States when an identity expires, in Unix seconds.
+pub const CERTIFICATE_EXPIRE_TIME: &str = "discovery.liqo.io/certificate-expire-time";
+
+/// Keeps an object from being reflected, whatever its value.
+pub const SKIP_REFLECTION: &str = "liqo.io/skip-reflection";
+/// Keeps the node ports of a Service when it is reflected, with `true`.
+pub const FORCE_REMOTE_NODE_PORT: &str = "liqo.io/force-remote-node-port";
+/// Says how pods keep apart from each other in the remote cluster.
+pub const ANTI_AFFINITY_PRESET: &str = "liqo.io/anti-affinity-preset";
+/// Lists the labels that tell which pods keep apart, separated by commas.
+pub const ANTI_AFFINITY_LABELS: &str = "liqo.io/anti-affinity-labels";
+/// States the UID of the pod that a reflected token is for.
+pub const SERVICE_ACCOUNT_POD_UID: &str = "virtualkubelet.liqo.io/service-account-for-pod-uid";
+/// States when a reflected token expires.
+pub const SERVICE_ACCOUNT_EXPIRATION: &str = "virtualkubelet.liqo.io/service-account-expiration";
+
+/// Remembers the status last written to a virtual node.
+pub const LAST_APPLIED_NODE_STATUS: &str = "virtual-kubelet.io/last-applied-node-status";
+/// Remembers the metadata last written to a virtual node.
+pub const LAST_APPLIED_OBJECT_META: &str = "virtual-kubelet.io/last-applied-object-meta";
+
+/// Names the node that a claim has been scheduled to.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// The older form of [`SELECTED_NODE`].
+pub const SELECTED_NODE_ALPHA: &str = "volume.alpha.kubernetes.io/selected-node";
+/// Names the provisioner that a claim waits for.
+pub const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+/// The older form of [`STORAGE_PROVISIONER`].
+pub const STORAGE_PROVISIONER_BETA: &str = "volume.beta.kubernetes.io/storage-provisioner";
+/// The older way to name the class of a claim.
+pub const STORAGE_CLASS_BETA: &str = "volume.beta.kubernetes.io/storage-class";
+/// Names the provisioner that made a volume.
+pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// Marks a claim whose binding is complete.
+pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// Marks a claim that was bound by the controller.
+pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// Marks the storage class to take when none is asked for, with `true`.
+pub const DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+/// The older way to name the class of an Ingress.
+pub const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
+/// Asks AWS for a kind of load balancer.
+pub const AWS_LOAD_BALANCER_TYPE: &str = "service.beta.kubernetes.io/aws-load-balancer-type";
+
+/// [`ANTI_AFFINITY_PRESET`] that keeps the pod's own rules.
+pub const ANTI_AFFINITY_PROPAGATE: &str = "propagate";
+/// [`ANTI_AFFINITY_PRESET`] that asks pods to keep apart.
+pub const ANTI_AFFINITY_SOFT: &str = "soft";
+/// [`ANTI_AFFINITY_PRESET`] that makes pods keep apart.
+pub const ANTI_AFFINITY_HARD: &str = "hard";
+/// [`AWS_LOAD_BALANCER_TYPE`] that also carries UDP.
+pub const AWS_LOAD_BALANCER_NLB: &str = "nlb";
