@@ -203,7 +203,7 @@ fn pod(
                 "imagePullPolicy": "IfNotPresent",
                 "command": command,
                 // Smaller heaps for a little more work: many clusters share one machine.
-                "env": [{"name": "GOGC", "value": "50"}],
+                "env": [{"name": "GOGC", "value": "30"}],
                 "volumeMounts": mounts,
                 "livenessProbe": {
                     "httpGet": probe,

@@ -234,7 +234,7 @@ fn spawn(state: &mut State, name: &str, command: &[String]) -> Option<(i32, Rece
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", "/")
-        .env("GOGC", "50")
+        .env("GOGC", "30")
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(log.try_clone().ok()?)
