@@ -30,7 +30,13 @@ pub struct Part {
 pub const CORE: Part = Part {
     name: "kubernetes",
     folder: "engine/kubernetes",
-    programs: &[("kube", "./kube"), ("etcd", "./etcd"), ("coredns", "./coredns")],
+    programs: &[
+        ("kube", "./kube"),
+        ("agents", "./agents"),
+        ("kubectl", "./kubectl"),
+        ("etcd", "./etcd"),
+        ("coredns", "./coredns"),
+    ],
 };
 /// What `kubectl top` asks.
 pub const METRICS: Part = Part {
@@ -60,14 +66,13 @@ pub const HELM: Part = Part {
 /// Every part.
 pub const ALL: [Part; 5] = [CORE, METRICS, STORAGE, KWOK, HELM];
 
-/// The names under which `kube` plays a component.
-const FACES: [&str; 6] = [
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-proxy",
-    "kube-scheduler",
-    "kubectl",
-    "kubelet",
+/// The names under which a program plays a component.
+const FACES: [(&str, &str); 5] = [
+    ("kube-apiserver", "kube"),
+    ("kube-controller-manager", "kube"),
+    ("kubelet", "kube"),
+    ("kube-proxy", "agents"),
+    ("kube-scheduler", "agents"),
 ];
 
 /// Why the programs are not there.
@@ -121,10 +126,10 @@ pub fn ensure(home: &Path, cache: &Path, parts: &[Part], line: &Line) -> Result<
         }
         // The faces come first: where the program is, they are.
         if *part == CORE {
-            for face in FACES {
+            for (face, program) in FACES {
                 let path = target.join(face);
                 let _ = fs::remove_file(&path);
-                std::os::unix::fs::symlink("kube", &path).map_err(at(&path))?;
+                std::os::unix::fs::symlink(program, &path).map_err(at(&path))?;
             }
         }
         for (program, _) in part.programs {
@@ -282,7 +287,7 @@ mod tests {
     fn a_build_that_fails_says_what_the_compiler_said_and_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
         let module = home.path().join(CORE.folder);
-        for program in ["kube", "etcd", "coredns"] {
+        for (program, _) in CORE.programs {
             fs::create_dir_all(module.join(program)).unwrap();
             fs::write(
                 module.join(program).join("main.go"),

@@ -108,6 +108,11 @@ impl Playground {
         Ok(plan)
     }
 
+    /// Builds and packs everything that `origin` needs, without making anything.
+    pub fn provide(&self, origin: &str) -> Result<()> {
+        self.materials(&Topology::load(origin)?).map(drop)
+    }
+
     /// Removes everything the playground made; says so when there was nothing.
     pub fn down(&self) -> Result<bool> {
         let Some(plan) = self.store.plan().context("read the plan")? else {
