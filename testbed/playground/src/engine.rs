@@ -79,7 +79,7 @@ const FACES: [(&str, &str); 5] = [
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no Go compiler.
-    #[error("cannot run `go`; install Go 1.25 or newer and make sure it is on the PATH")]
+    #[error("cannot run `go`; install Go 1.26 or newer and make sure it is on the PATH")]
     NoGo(#[source] io::Error),
     /// The compiler failed.
     #[error("building {part} failed; mend the cause and run the command again:\n{output}")]

@@ -42,7 +42,7 @@ pub fn files(
     // Nothing outside is reachable, so nothing outside is asked.
     put("resolv.conf", "options timeout:1 attempts:1\n".to_owned());
     put("machine-id", format!("{}\n", machine_id(&node.namespace)));
-    put("containerd/config.toml", CONTAINERD.replace("PAUSE_IMAGE", PAUSE_IMAGE));
+    put("containerd/config.toml", containerd());
     put("cni/net.d/10-playground.conflist", pretty(&cni(node)));
     put("kubernetes/kubelet.json", pretty(&kubelet(plan, cluster, node)));
     put("kubernetes/kube-proxy.json", pretty(&kube_proxy(cluster, node)));
@@ -203,6 +203,15 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
+/// Where distributions put network plugins.
+pub const PLUGIN_FOLDERS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
+
+fn containerd() -> String {
+    let there = |folder: &&str| Path::new(folder).join("ptp").exists();
+    let plugins = PLUGIN_FOLDERS.into_iter().find(there).unwrap_or(PLUGIN_FOLDERS[0]);
+    CONTAINERD.replace("PAUSE_IMAGE", PAUSE_IMAGE).replace("PLUGIN_FOLDER", plugins)
+}
+
 const CONTAINERD: &str = r#"version = 2
 
 [plugins."io.containerd.grpc.v1.cri"]
@@ -212,7 +221,7 @@ const CONTAINERD: &str = r#"version = 2
   # Pod namespaces then vanish with the node.
   netns_mounts_under_state_dir = true
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+    bin_dir = "PLUGIN_FOLDER"
     conf_dir = "/etc/cni/net.d"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::node_files::PLUGIN_FOLDERS;
+
 /// The room a few clusters need.
 const ROOM: u64 = 4 << 30;
 /// What is run, and the Debian package it is in.
@@ -37,7 +39,7 @@ pub fn machine(home: &Path) -> Result<()> {
         missing.join(" "),
     );
     ensure!(
-        ["/usr/lib/cni/ptp", "/opt/cni/bin/ptp"].iter().any(|path| Path::new(path).exists()),
+        PLUGIN_FOLDERS.iter().any(|folder| Path::new(folder).join("ptp").exists()),
         "missing network plugins; install them with: apt-get install containernetworking-plugins"
     );
     let disk = nix::sys::statvfs::statvfs(home).context("ask how full the disk is")?;
