@@ -84,12 +84,12 @@ annotations:
 {{- define "liqo.pod.scheduling" -}}
 {{- $common := .root.Values.common -}}
 {{- $affinity := $common.affinity -}}
-{{- if gt (int (default 1 .replicas)) 1 -}}
+{{- if and (gt (int (default 1 .replicas)) 1) (not (hasKey $affinity "podAntiAffinity")) -}}
 {{- $labels := include "liqo.selector" . | fromYaml -}}
 {{- $term := dict "labelSelector" (dict "matchLabels" $labels) "topologyKey" "kubernetes.io/hostname" -}}
 {{- $preferred := list (dict "weight" 100 "podAffinityTerm" $term) -}}
 {{- $apart := dict "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" $preferred) -}}
-{{- $affinity = ternary $affinity (merge (dict) $affinity $apart) (hasKey $affinity "podAntiAffinity") -}}
+{{- $affinity = merge $apart $affinity -}}
 {{- end -}}
 {{- with $common.nodeSelector }}
 nodeSelector:
