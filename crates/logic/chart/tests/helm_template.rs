@@ -1,19 +1,18 @@
 //! Our rendering is Helm's: the same objects in the same order, whatever the values.
-//!
-//! Helm itself is built from its sources by the playground's engine, once per machine.
 
+#[path = "real/helm.rs"]
+mod real;
+
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::LazyLock;
-use std::{env, fs};
+use std::process::Output;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use liqo_chart::{Chart, Overrides, Rendered, Target, Values, render};
-use liqo_playground::engine;
-use liqo_playground::progress::Line;
 use serde_json::Value;
 
-const KUBERNETES: &str = "v1.34.4";
+use real::{HOME, KUBERNETES};
+
 const IDENTITY: &str = "
 discovery:
   config: {clusterName: rome, clusterIDOverride: 41543714-6e17-4c7b-9bc9-70de7f7ae64f}
@@ -123,20 +122,6 @@ controllerManager: {config: {enableResourceEnforcement: true, enableNodeFailureC
         ],
     ),
 ];
-
-static HOME: LazyLock<PathBuf> = LazyLock::new(|| {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.ancestors().nth(3).expect("a package is in the workspace").to_owned()
-});
-
-static HELM: LazyLock<PathBuf> = LazyLock::new(|| {
-    let cache = env::var("LIQO_CACHE").map(PathBuf::from);
-    let cache = cache.unwrap_or_else(|_| {
-        PathBuf::from(env::var("HOME").expect("there is a home")).join(".cache/liqo")
-    });
-    let programs = engine::ensure(&HOME, &cache, &[engine::HELM], &Line::silent());
-    programs.expect("Helm can be built").join("helm")
-});
 
 #[test]
 fn objects_are_those_of_helm_in_the_same_order() {
@@ -262,17 +247,10 @@ fn manifest(file: &str, sets: &[&str]) -> Result<Vec<Value>> {
     Ok(serde_saphyr::from_multiple(&String::from_utf8(output.stdout)?)?)
 }
 
-/// Runs Helm on a chart, with a home of its own and no cluster.
+/// Runs Helm on a chart, without a cluster.
 fn helm(chart: &Path, command: &[&str], options: &[&str]) -> Result<Output> {
-    let home = tempfile::tempdir()?;
-    Command::new(&*HELM)
-        .args(command)
-        .arg(chart)
-        .args(options)
-        .env("HOME", home.path())
-        .env("KUBECONFIG", home.path().join("none"))
-        .output()
-        .context("run helm")
+    let chart = chart.to_string_lossy();
+    real::helm(None, &[command, &[&*chart], options].concat())
 }
 
 fn name(object: &Value) -> String {
