@@ -155,7 +155,7 @@ args:
   - --key-path=/certs/key.pem
   - --cert-path=/certs/cert.pem
 {{ include "liqo.container.security" . }}
-{{- include "liqo.container.resources" . }}
+{{- with include "liqo.container.resources" . | trim }}{{ . | nindent 0 }}{{ end }}
 volumeMounts:
   - name: certs
     mountPath: /certs

@@ -32,7 +32,6 @@ pub fn functions() -> FuncMap {
         ("fail", fail),
         ("fromYaml", data::from_yaml),
         ("hasKey", data::has_key),
-        ("indent", text::indent),
         ("int", data::int),
         ("join", text::join),
         ("list", data::list),
@@ -46,6 +45,7 @@ pub fn functions() -> FuncMap {
         ("ternary", data::ternary),
         ("toString", text::to_string),
         ("toYaml", data::to_yaml),
+        ("trim", text::trim),
     ];
     let named = |(name, function): Named| {
         let name = name.to_owned();

@@ -40,17 +40,15 @@ pub fn contains(arguments: &[Value]) -> Outcome {
     Ok(Value::Bool(string(text)?.contains(string(part)?)))
 }
 
-pub fn indent(arguments: &[Value]) -> Outcome {
+/// Text on lines of its own, further to the right.
+pub fn nindent(arguments: &[Value]) -> Outcome {
     let [width, text] = arguments else { return count(2) };
     let Some(width) = width.as_int().and_then(|width| usize::try_from(width).ok()) else {
         return wrong("a width", width);
     };
     let pad = " ".repeat(width);
-    Ok(Value::from(format!("{pad}{}", string(text)?.replace('\n', &format!("\n{pad}")))))
-}
-
-pub fn nindent(arguments: &[Value]) -> Outcome {
-    Ok(Value::from(format!("\n{}", indent(arguments)?)))
+    let break_and_pad = format!("\n{pad}");
+    Ok(Value::from(format!("{break_and_pad}{}", string(text)?.replace('\n', &break_and_pad))))
 }
 
 pub fn join(arguments: &[Value]) -> Outcome {
@@ -96,6 +94,11 @@ pub fn to_string(arguments: &[Value]) -> Outcome {
     Ok(Value::from(value.to_string()))
 }
 
+pub fn trim(arguments: &[Value]) -> Outcome {
+    let [text] = arguments else { return count(1) };
+    Ok(Value::from(string(text)?.trim()))
+}
+
 fn string(value: &Value) -> Result<&str, TemplateError> {
     match value.as_str() {
         Some(text) => Ok(text),
@@ -116,7 +119,7 @@ mod tests {
             (base(&["".into()]), "."),
             (base(&["//".into()]), "/"),
             (contains(&[":".into(), "a:b".into()]), "true"),
-            (indent(&[Value::Int(2), "a\nb".into()]), "  a\n  b"),
+            (trim(&[" \na b\n".into()]), "a b"),
             (nindent(&[Value::Int(2), "a\nb".into()]), "\n  a\n  b"),
             (replace(&["+".into(), "_".into(), "1+2".into()]), "1_2"),
             (quote(&["a\"\\\n".into(), Value::Nil, Value::Int(1)]), "\"a\\\"\\\\\\n\" \"1\""),
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn what_is_no_text_is_refused() {
         assert!(contains(&[":".into(), Value::Int(1)]).is_err());
-        assert!(indent(&["".into(), "".into()]).is_err());
+        assert!(nindent(&["".into(), "".into()]).is_err());
         assert!(join(&[",".into(), "a".into()]).is_err());
     }
 }
