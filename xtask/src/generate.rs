@@ -3,22 +3,34 @@
 use std::collections::BTreeMap;
 
 use liqo_api::{CustomResourceDefinition, all_crds};
+use liqo_chart::Chart;
 use serde_json::Value;
 
 /// Where the custom resource definitions lie.
 pub const CRDS: &str = "charts/liqo/crds/";
+
+/// Where the schema of the chart's values lies.
+pub const SCHEMA: &str = "charts/liqo/values.schema.json";
 
 /// The command that brings the files up to date.
 pub const COMMAND: &str = "cargo xtask gen";
 
 /// Every generated file, by its path.
 pub fn files() -> BTreeMap<String, String> {
-    all_crds().iter().map(|crd| (path(crd), text(crd))).collect()
+    let crds = all_crds();
+    let crds = crds.iter().map(|crd| (path(crd), text(crd)));
+    crds.chain([(SCHEMA.to_owned(), schema())]).collect()
 }
 
 /// Whether a path is one where only generated files may be.
 pub fn is_generated(path: &str) -> bool {
-    path.starts_with(CRDS)
+    path.starts_with(CRDS) || path == SCHEMA
+}
+
+fn schema() -> String {
+    let chart = Chart::embedded().expect("the chart is compiled in");
+    let schema = liqo_chart::schema(&chart).expect("the defaults are valid YAML");
+    format!("{schema:#}\n")
 }
 
 fn path(crd: &CustomResourceDefinition) -> String {
@@ -40,7 +52,7 @@ mod tests {
     fn every_definition_has_a_file_of_its_own() {
         let files = files();
 
-        assert_eq!(files.len(), 11);
+        assert_eq!(files.len(), 12);
         assert!(files.contains_key("charts/liqo/crds/foreignclusters.discovery.liqo.io.yaml"));
         assert!(files.keys().all(|path| is_generated(path)));
     }
