@@ -1,0 +1,9 @@
+//! What every component stands on: the one place that talks to Kubernetes for them.
+//!
+//! - [`keyed`]: work on keys, one at a time per key, with back-off; deletions included;
+//! - [`watch`]: stores fed by watches, and the keys that were touched;
+//! - [`retry`]: what an error says about trying again.
+
+pub mod keyed;
+pub mod retry;
+pub mod watch;
