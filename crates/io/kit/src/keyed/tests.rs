@@ -127,9 +127,13 @@ async fn so_many_keys_run_at_once_as_there_are_workers() {
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_key_that_fails_is_tried_again_less_and_less_often() {
-    let bench = Bench::new(1, async |_, count| {
-        if count < 4 { Err(NoLuck(Retry::Soon)) } else { Ok(Next::AwaitChange) }
-    });
+    let bench =
+        Bench::new(
+            1,
+            async |_, count| {
+                if count < 4 { Err(NoLuck(Retry::Soon)) } else { Ok(Next::AwaitChange) }
+            },
+        );
     bench.touch("a");
     for _ in 0..100 {
         pass(SECOND / 10).await;
@@ -212,9 +216,12 @@ async fn every_run_is_told_how_it_ended() {
     let queue = Queue::new("test").observed_by(|ending| endings.borrow_mut().push(ending));
     let keys = stream::iter(["good", "bad"]).chain(stream::once(settle_then_end()));
     queue
-        .run(keys, async |key| {
-            if key == "bad" { Err(NoLuck(Retry::Never)) } else { Ok(Next::AwaitChange) }
-        })
+        .run(
+            keys,
+            async |key| {
+                if key == "bad" { Err(NoLuck(Retry::Never)) } else { Ok(Next::AwaitChange) }
+            },
+        )
         .await;
     assert_eq!(endings.borrow()[..2], [Ending::Done, Ending::Failed("NoLuck")]);
 }
