@@ -3,9 +3,18 @@
 //! - [`keyed`]: work on keys, one at a time per key, with back-off; deletions included;
 //! - [`watch`]: stores fed by watches, and the keys that were touched;
 //! - [`apply`]: server-side apply that writes nothing when it is already so;
+//! - [`service`]: the life of a component, with its [`args`], [`health`], [`metrics`], [`tasks`],
+//!   [`telemetry`] and [`admin`] server;
 //! - [`retry`]: what an error says about trying again.
 
+pub mod admin;
 pub mod apply;
+pub mod args;
+pub mod health;
 pub mod keyed;
+pub mod metrics;
 pub mod retry;
+pub mod service;
+pub mod tasks;
+pub mod telemetry;
 pub mod watch;
