@@ -3,6 +3,7 @@
 //! - [`keyed`]: work on keys, one at a time per key, with back-off; deletions included;
 //! - [`watch`]: stores fed by watches, and the keys that were touched;
 //! - [`apply`]: server-side apply that writes nothing when it is already so;
+//! - [`client`]: clients of the home cluster and of remote ones;
 //! - [`service`]: the life of a component, with its [`args`], [`health`], [`metrics`], [`tasks`],
 //!   [`telemetry`] and [`admin`] server;
 //! - [`retry`]: what an error says about trying again.
@@ -10,6 +11,7 @@
 pub mod admin;
 pub mod apply;
 pub mod args;
+pub mod client;
 pub mod health;
 pub mod keyed;
 pub mod metrics;

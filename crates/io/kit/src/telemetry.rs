@@ -1,6 +1,6 @@
 //! Logs: what is written, and how that is changed while the program runs.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -42,8 +42,11 @@ impl Logs {
             args.log_filter.clone().unwrap_or_else(|| filter_of(args.verbosity).to_owned());
         let (layer, handle) = reload::Layer::new(parse(&filter)?);
         let registry = tracing_subscriber::registry().with(layer);
+        let colours = io::stderr().is_terminal();
         match args.log_format {
-            LogFormat::Text => registry.with(fmt::layer().with_writer(io::stderr)).try_init(),
+            LogFormat::Text => {
+                registry.with(fmt::layer().with_ansi(colours).with_writer(io::stderr)).try_init()
+            }
             LogFormat::Json => {
                 registry.with(fmt::layer().json().with_writer(io::stderr)).try_init()
             }
