@@ -44,18 +44,18 @@ pub enum LogFormat {
 /// that command lines that work elsewhere work here.
 #[derive(Args, Clone, Debug, Default)]
 pub struct KlogArgs {
-    #[arg(long, alias = "klog.logtostderr", hide = true, num_args = 0..=1, require_equals = true)]
-    logtostderr: Option<Option<bool>>,
-    #[arg(long, alias = "klog.alsologtostderr", hide = true, num_args = 0..=1, require_equals = true)]
-    alsologtostderr: Option<Option<bool>>,
-    #[arg(long, alias = "klog.skip_headers", hide = true, num_args = 0..=1, require_equals = true)]
-    skip_headers: Option<Option<bool>>,
-    #[arg(long = "add_dir_header", alias = "klog.add_dir_header", hide = true, num_args = 0..=1, require_equals = true)]
-    add_dir_header: Option<Option<bool>>,
-    #[arg(long = "one_output", alias = "klog.one_output", hide = true, num_args = 0..=1, require_equals = true)]
-    one_output: Option<Option<bool>>,
-    #[arg(long = "skip_log_headers", alias = "klog.skip_log_headers", hide = true, num_args = 0..=1, require_equals = true)]
-    skip_log_headers: Option<Option<bool>>,
+    #[arg(long, alias = "klog.logtostderr", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    logtostderr: Option<bool>,
+    #[arg(long, alias = "klog.alsologtostderr", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    alsologtostderr: Option<bool>,
+    #[arg(long, alias = "klog.skip_headers", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_headers: Option<bool>,
+    #[arg(long = "add_dir_header", alias = "klog.add_dir_header", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    add_dir_header: Option<bool>,
+    #[arg(long = "one_output", alias = "klog.one_output", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    one_output: Option<bool>,
+    #[arg(long = "skip_log_headers", alias = "klog.skip_log_headers", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_log_headers: Option<bool>,
     #[arg(long = "log_dir", alias = "klog.log_dir", hide = true, action = ArgAction::Append)]
     log_dir: Vec<String>,
     #[arg(long = "log_file", alias = "klog.log_file", hide = true, action = ArgAction::Append)]

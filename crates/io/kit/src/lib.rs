@@ -4,6 +4,7 @@
 //! - [`watch`]: stores fed by watches, and the keys that were touched;
 //! - [`apply`]: server-side apply that writes nothing when it is already so;
 //! - [`client`]: clients of the home cluster and of remote ones;
+//! - [`leader`]: one of several replicas leads;
 //! - [`service`]: the life of a component, with its [`args`], [`health`], [`metrics`], [`tasks`],
 //!   [`telemetry`] and [`admin`] server;
 //! - [`retry`]: what an error says about trying again.
@@ -14,6 +15,7 @@ pub mod args;
 pub mod client;
 pub mod health;
 pub mod keyed;
+pub mod leader;
 pub mod metrics;
 pub mod retry;
 pub mod service;

@@ -1,25 +1,24 @@
 //! Watching a real API server, across an outage of the network.
 
+#[path = "parts/line.rs"]
+mod line;
+
 use std::collections::BTreeSet;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Config;
-use kube::{Api, Client};
 use liqo_kit::keyed::{Next, Queue};
 use liqo_kit::watch::{Key, watch};
 use liqo_testkit::ControlPlane;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
+
+use self::line::Line;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -74,53 +73,4 @@ async fn next<T>(seen: &mut mpsc::UnboundedReceiver<T>) -> T {
 fn map(name: &str) -> ConfigMap {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     ConfigMap { metadata, ..ConfigMap::default() }
-}
-
-/// A network path to an API server that can be cut.
-struct Line {
-    address: SocketAddr,
-    server: u16,
-    carrier: JoinSet<io::Result<()>>,
-}
-
-impl Line {
-    async fn to(plane: &ControlPlane) -> io::Result<Self> {
-        let server = config(plane).await.cluster_url.port_u16().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let mut line = Self { address: listener.local_addr()?, server, carrier: JoinSet::new() };
-        line.carrier.spawn(carry(listener, server));
-        Ok(line)
-    }
-
-    async fn client(&self, plane: &ControlPlane) -> Client {
-        let mut config = config(plane).await;
-        config.cluster_url = format!("https://{}", self.address).parse().unwrap();
-        Client::try_from(config).unwrap()
-    }
-
-    /// Breaks every connection, and refuses new ones.
-    async fn cut(&mut self) {
-        self.carrier.shutdown().await;
-    }
-
-    fn restore(&mut self) {
-        let (address, server) = (self.address, self.server);
-        self.carrier.spawn(async move { carry(TcpListener::bind(address).await?, server).await });
-    }
-}
-
-async fn carry(listener: TcpListener, server: u16) -> io::Result<()> {
-    let mut connections = JoinSet::new();
-    loop {
-        let (mut near, _) = listener.accept().await?;
-        connections.spawn(async move {
-            let mut far = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await?;
-            copy_bidirectional(&mut near, &mut far).await
-        });
-    }
-}
-
-async fn config(plane: &ControlPlane) -> kube::Config {
-    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
 }
