@@ -5,6 +5,8 @@
 //! - [`apply`]: server-side apply that writes nothing when it is already so;
 //! - [`client`]: clients of the home cluster and of remote ones;
 //! - [`leader`]: one of several replicas leads;
+//! - [`events`]: Events that do not repeat themselves;
+//! - [`tls`]: servers whose certificate may change;
 //! - [`service`]: the life of a component, with its [`args`], [`health`], [`metrics`], [`tasks`],
 //!   [`telemetry`] and [`admin`] server;
 //! - [`retry`]: what an error says about trying again.
@@ -13,6 +15,7 @@ pub mod admin;
 pub mod apply;
 pub mod args;
 pub mod client;
+pub mod events;
 pub mod health;
 pub mod keyed;
 pub mod leader;
@@ -21,4 +24,5 @@ pub mod retry;
 pub mod service;
 pub mod tasks;
 pub mod telemetry;
+pub mod tls;
 pub mod watch;
