@@ -5,6 +5,7 @@
 //! - [`apply`]: server-side apply that writes nothing when it is already so;
 //! - [`client`]: clients of the home cluster and of remote ones;
 //! - [`leader`]: one of several replicas leads;
+//! - [`controller`]: kube's Controller for our own resources, with back-off, counters and Events;
 //! - [`events`]: Events that do not repeat themselves;
 //! - [`tls`]: servers whose certificate may change;
 //! - [`service`]: the life of a component, with its [`args`], [`health`], [`metrics`], [`tasks`],
@@ -15,6 +16,7 @@ pub mod admin;
 pub mod apply;
 pub mod args;
 pub mod client;
+pub mod controller;
 pub mod events;
 pub mod health;
 pub mod keyed;

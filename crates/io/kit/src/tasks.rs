@@ -163,7 +163,7 @@ mod tests {
         let (held, released) = oneshot::channel::<()>();
         tasks.spawn("endless", async move {
             let _held = held;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         drop(tasks);
         assert!(released.await.is_err());

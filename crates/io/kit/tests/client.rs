@@ -1,5 +1,7 @@
 //! Clients of real API servers, and of remote ones whose identity changes.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;

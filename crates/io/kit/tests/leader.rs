@@ -1,5 +1,7 @@
 //! Replicas that agree through a Lease of a real API server.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
+
 #[path = "parts/line.rs"]
 mod line;
 
@@ -53,7 +55,7 @@ async fn a_leader_that_is_cut_off_gives_up_before_another_leads() {
     let lonely = tokio::spawn(async move {
         let work = async {
             let _ = started.send("lonely leads");
-            pending::<()>().await
+            pending::<()>().await;
         };
         let result = lonely.lead(&never, work).await;
         let _ = lost.send("lonely gives up");

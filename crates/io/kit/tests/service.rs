@@ -1,5 +1,7 @@
 //! A component from its start to the signal that ends it.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
+
 use std::io;
 
 use clap::Parser;

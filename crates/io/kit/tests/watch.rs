@@ -1,5 +1,7 @@
 //! Watching a real API server, across an outage of the network.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
+
 #[path = "parts/line.rs"]
 mod line;
 

@@ -139,7 +139,7 @@ async fn a_key_that_fails_is_tried_again_less_and_less_often() {
         pass(SECOND / 10).await;
     }
     let times: Vec<Duration> = bench.runs.borrow().iter().map(|(_, time)| *time).collect();
-    let gaps: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let gaps: Vec<Duration> = times.windows(2).map(|pair| pair[1].abs_diff(pair[0])).collect();
     assert_eq!(gaps.len(), 3);
     let backoff = Backoff::default();
     for (gap, failures) in gaps.iter().zip(1..) {

@@ -15,7 +15,7 @@ use super::Error;
 /// A wait for changes.
 pub(super) struct Notice(AsyncFd<Queue>);
 
-/// What tokio waits on.
+/// What tokio waits on: it owns the descriptor, which never changes.
 struct Queue(Inotify);
 
 impl AsRawFd for Queue {
@@ -37,8 +37,13 @@ impl Notice {
         for path in folders {
             queue.add_watch(path, changes).map_err(|errno| failed(path, errno))?;
         }
-        let queue = AsyncFd::with_interest(Queue(queue), Interest::READABLE)
-            .map_err(|source| Error::Watch { path: Path::new("/").to_owned(), source })?;
+        #[expect(
+            deprecated,
+            reason = "its heir is unsafe, for the sake of descriptors that change"
+        )]
+        let queue = AsyncFd::with_interest(Queue(queue), Interest::READABLE);
+        let queue =
+            queue.map_err(|source| Error::Watch { path: Path::new("/").to_owned(), source })?;
         Ok(Self(queue))
     }
 
@@ -46,10 +51,10 @@ impl Notice {
     pub async fn wait(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.0.readable_mut().await?;
-            match ready.try_io(|queue| queue.get_ref().0.read_events().map_err(io::Error::from)) {
-                Ok(events) => return events.map(drop),
-                // Woken for nothing.
-                Err(_) => {}
+            let read = ready.try_io(|queue| Ok(queue.get_ref().0.read_events()?));
+            // Otherwise it was woken for nothing.
+            if let Ok(events) = read {
+                return events.map(drop);
             }
         }
     }

@@ -163,11 +163,15 @@ fn object() -> impl Strategy<Value = Value> {
 fn add_everywhere(value: &mut Value, name: &str, extra: &Value) {
     match value {
         Value::Object(map) => {
-            map.values_mut().for_each(|value| add_everywhere(value, name, extra));
+            for value in map.values_mut() {
+                add_everywhere(value, name, extra);
+            }
             map.insert(name.to_owned(), extra.clone());
         }
         Value::Array(items) => {
-            items.iter_mut().for_each(|item| add_everywhere(item, name, extra));
+            for item in items {
+                add_everywhere(item, name, extra);
+            }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
