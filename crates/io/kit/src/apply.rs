@@ -88,6 +88,9 @@ pub fn applied<K: Serialize>(want: &K, have: &K) -> bool {
 }
 
 /// One place that writes objects of one kind in one cluster, under one field manager.
+///
+/// It remembers a digest of each object it wrote, until the object is deleted through it or
+/// [forgotten](Writer::forget); whoever sees that an object is gone lets it forget.
 pub struct Writer {
     manager: &'static str,
     force: bool,

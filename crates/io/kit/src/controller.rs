@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt as _;
 use kube::Resource;
 use kube::runtime::Controller;
-use kube::runtime::controller::Action;
+use kube::runtime::controller::{Action, Error};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -89,14 +89,20 @@ pub async fn run<K, F, E>(
             }
         },
         |object, error, context| context.retry(&Key::of(&*object), error),
-        context,
+        Arc::clone(&context),
     );
-    let log = async |result: Result<_, kube::runtime::controller::Error<E, _>>| match result {
-        Ok((object, _)) => debug!(controller = name, %object, "Done"),
-        // Failures are told where they happen; this is about objects gone before their turn.
-        Err(error) => debug!(controller = name, error = chain(&error), "Not done"),
-    };
-    results.for_each(log).await;
+    results
+        .for_each(async |result| match result {
+            Ok((object, _)) => debug!(controller = name, %object, "Done"),
+            Err(Error::ObjectNotFound(object)) => {
+                debug!(controller = name, %object, "Gone before its turn");
+                context.forget(&Key { namespace: object.namespace, name: object.name });
+            }
+            // Told where it happened.
+            Err(Error::ReconcilerFailed(_, object)) => debug!(controller = name, %object, "Failed"),
+            Err(error) => warn!(controller = name, error = chain(&error), "Controller interrupted"),
+        })
+        .await;
 }
 
 struct Context {
@@ -107,8 +113,12 @@ struct Context {
 }
 
 impl Context {
-    fn succeed(&self, key: &Key) {
+    fn forget(&self, key: &Key) {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    fn succeed(&self, key: &Key) {
+        self.forget(key);
         self.tools.runs.count(self.name, "ok");
     }
 

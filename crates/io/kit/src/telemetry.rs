@@ -87,6 +87,8 @@ fn parse(filter: &str) -> Result<EnvFilter, Error> {
 
 #[cfg(test)]
 mod tests {
+    use tracing::Level;
+
     use super::*;
 
     impl Logs {
@@ -107,8 +109,12 @@ mod tests {
 
     #[test]
     fn our_debug_lines_come_before_those_of_others() {
-        let text = parse(filter_of(4)).unwrap().to_string();
-        assert!(text.contains("liqo=debug") && text.contains("info"), "{text}");
+        let logs = tracing_subscriber::registry().with(parse(filter_of(4)).unwrap());
+        tracing::subscriber::with_default(logs, || {
+            assert!(tracing::enabled!(target: "liqo_kit::keyed", Level::DEBUG));
+            assert!(!tracing::enabled!(target: "kube_client::client", Level::DEBUG));
+            assert!(tracing::enabled!(target: "kube_client::client", Level::INFO));
+        });
     }
 
     #[test]

@@ -24,7 +24,7 @@ const HANDSHAKES: usize = 256;
 /// A connection, and who is at its other end.
 type Connection = (TlsStream<TcpStream>, SocketAddr);
 
-/// A TCP listener whose connections are encrypted; give it to [`axum::serve`].
+/// A TCP listener whose connections are encrypted; give it to [`axum::serve()`].
 pub struct TlsListener {
     address: SocketAddr,
     ready: mpsc::Receiver<Connection>,
