@@ -1,0 +1,30 @@
+//! What every component stands on: the one place that talks to Kubernetes for them.
+//!
+//! - [`keyed`]: work on keys, one at a time per key, with back-off; deletions included;
+//! - [`watch`]: stores fed by watches, and the keys that were touched;
+//! - [`apply`]: server-side apply that writes nothing when it is already so;
+//! - [`client`]: clients of the home cluster and of remote ones;
+//! - [`leader`]: one of several replicas leads;
+//! - [`controller`]: kube's Controller for our own resources, with back-off, counters and Events;
+//! - [`events`]: Events that do not repeat themselves;
+//! - [`tls`]: servers whose certificate may change;
+//! - [`service`]: the life of a component, with its [`args`], [`health`], [`metrics`], [`tasks`],
+//!   [`telemetry`] and [`admin`] server;
+//! - [`retry`]: what an error says about trying again.
+
+pub mod admin;
+pub mod apply;
+pub mod args;
+pub mod client;
+pub mod controller;
+pub mod events;
+pub mod health;
+pub mod keyed;
+pub mod leader;
+pub mod metrics;
+pub mod retry;
+pub mod service;
+pub mod tasks;
+pub mod telemetry;
+pub mod tls;
+pub mod watch;

@@ -1,0 +1,293 @@
+//! Stores fed by watches, and the keys of what was touched.
+//!
+//! A watch that was interrupted starts again with a list, and nobody names what was deleted
+//! meanwhile: it is what was known before and is not listed any more. Two rules follow:
+//!
+//! - the stream of keys names what vanished across a list, too;
+//! - a store that was never filled looks like a world where everything was deleted, so nothing is
+//!   decided before [`Store::wait_until_ready`].
+//!
+//! Keys are only named once the store shows what they are named for.
+
+use std::collections::HashMap;
+use std::fmt::{self, Debug, Display};
+use std::sync::Arc;
+
+use futures::stream::{self, Stream, StreamExt as _};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+use crate::keyed::chain;
+
+/// Namespace and name: what identifies an object of a known kind, here or remote.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The namespace, unless the kind has none.
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+impl Key {
+    /// The key of an object; one without a name, which no API server returns, has an empty name.
+    pub fn of(object: &impl ResourceExt) -> Self {
+        Self { namespace: object.namespace(), name: object.name_any() }
+    }
+
+    /// A key within a namespace.
+    pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: Some(namespace.into()), name: name.into() }
+    }
+
+    /// A key of a kind that has no namespaces.
+    pub fn cluster(name: impl Into<String>) -> Self {
+        Self { namespace: None, name: name.into() }
+    }
+}
+
+impl Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// What a watch can be about: objects whose kind is known at compile time.
+pub trait Object:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<K> Object for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// The watch has ended, so its store will never be filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the watch ended before its first list")]
+pub struct Ended;
+
+/// The objects of a watch as they are known now, without their `managedFields`.
+pub struct Store<K: Resource<DynamicType = ()> + Clone + 'static>(reflector::Store<K>);
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Store<K> {
+    /// The object with this key, if there is one.
+    pub fn object(&self, key: &Key) -> Option<Arc<K>> {
+        let reference = ObjectRef::new(&key.name);
+        self.0.get(&match &key.namespace {
+            Some(namespace) => reference.within(namespace),
+            None => reference,
+        })
+    }
+
+    /// All objects, in no order.
+    pub fn objects(&self) -> Vec<Arc<K>> {
+        self.0.state()
+    }
+
+    /// Waits for the first whole list. The stream of keys must be read meanwhile.
+    pub async fn wait_until_ready(&self) -> Result<(), Ended> {
+        self.0.wait_until_ready().await.map_err(|_| Ended)
+    }
+
+    /// The store as kube's own tools take it.
+    pub fn as_kube(&self) -> reflector::Store<K> {
+        self.0.clone()
+    }
+}
+
+/// Watches objects: a store, and the keys of what was touched.
+///
+/// With an `Api<PartialObjectMeta<K>>`, only metadata crosses the wire and fills the store.
+/// The store is fed while the stream is read. Interruptions are logged and overcome; the stream
+/// never ends by itself.
+pub fn watch<K: Object>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
+    feed(kube::runtime::watcher(api, config).default_backoff())
+}
+
+/// Feeds a store from the events of a watch, and names the keys they touched.
+fn feed<K, S>(events: S) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+    S: Stream<Item = watcher::Result<Event<K>>> + Send,
+{
+    let (store, mut writer) = reflector::store::<K>();
+    let mut known = Known::default();
+    let keys = events.filter_map(move |event| {
+        let touched = match event {
+            Ok(event) => {
+                let event = event.modify(|object| object.meta_mut().managed_fields = None);
+                writer.apply_watcher_event(&event);
+                Some(stream::iter(known.touched(&event)))
+            }
+            Err(error) => {
+                let kind = K::kind(&());
+                warn!(%kind, error = chain(&error), "Watch interrupted");
+                None
+            }
+        };
+        std::future::ready(touched)
+    });
+    (Store(store), keys.flatten())
+}
+
+/// The keys that a watch has shown so far, with the version of each.
+#[derive(Default)]
+struct Known {
+    current: HashMap<Key, Option<String>>,
+    /// What the list that is going on has shown.
+    listed: Option<HashMap<Key, Option<String>>>,
+}
+
+impl Known {
+    /// The keys that an event touches, those that it silently drops included.
+    fn touched<K: ResourceExt>(&mut self, event: &Event<K>) -> Vec<Key> {
+        match event {
+            Event::Apply(object) => {
+                self.current.insert(Key::of(object), object.resource_version());
+                vec![Key::of(object)]
+            }
+            Event::Delete(object) => {
+                self.current.remove(&Key::of(object));
+                vec![Key::of(object)]
+            }
+            Event::Init => {
+                self.listed = Some(HashMap::new());
+                vec![]
+            }
+            Event::InitApply(object) => {
+                let listed = self.listed.get_or_insert_default();
+                listed.insert(Key::of(object), object.resource_version());
+                vec![]
+            }
+            Event::InitDone => self.finish_list(),
+        }
+    }
+
+    fn finish_list(&mut self) -> Vec<Key> {
+        let listed = self.listed.take().unwrap_or_default();
+        let before = std::mem::replace(&mut self.current, listed);
+        let changed = self.current.iter().filter(|(key, version)| {
+            version.is_none() || before.get(key).is_none_or(|earlier| earlier != *version)
+        });
+        let vanished = before.keys().filter(|key| !self.current.contains_key(key));
+        let mut touched: Vec<Key> = changed.map(|(key, _)| key).chain(vanished).cloned().collect();
+        touched.sort();
+        touched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+    use kube::api::ObjectMeta;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_named_before_the_first_list_is_whole() {
+        let mut known = Known::default();
+        assert_eq!(names(&mut known, &[Event::Init, Event::InitApply(map("a", "1"))]), [""; 0]);
+        assert_eq!(names(&mut known, &[Event::InitDone]), ["shop/a"]);
+    }
+
+    #[test]
+    fn a_deletion_names_its_key() {
+        let mut known = listed(&["a"]);
+        assert_eq!(names(&mut known, &[Event::Delete(map("a", "2"))]), ["shop/a"]);
+    }
+
+    #[test]
+    fn a_list_names_what_vanished_changed_or_came_and_nothing_else() {
+        let mut known = listed(&["changed", "same", "vanished"]);
+        let relist = [
+            Event::Init,
+            Event::InitApply(map("changed", "2")),
+            Event::InitApply(map("same", "1")),
+            Event::InitApply(map("came", "1")),
+            Event::InitDone,
+        ];
+        assert_eq!(names(&mut known, &relist), ["shop/came", "shop/changed", "shop/vanished"]);
+        assert_eq!(
+            names(&mut known, &[Event::Init, Event::InitDone]),
+            ["shop/came", "shop/changed", "shop/same"]
+        );
+    }
+
+    #[test]
+    fn a_list_that_breaks_off_forgets_nothing() {
+        let mut known = listed(&["a"]);
+        let broken = [Event::Init, Event::InitApply(map("b", "1")), Event::Init];
+        assert_eq!(names(&mut known, &broken), [""; 0]);
+        assert_eq!(names(&mut known, &[Event::InitDone]), ["shop/a"]);
+    }
+
+    #[tokio::test]
+    async fn a_key_is_named_once_the_store_shows_why() {
+        let events = [Event::Init, Event::InitApply(map("a", "1")), Event::InitDone];
+        let (store, keys) = feed(stream::iter(events.map(Ok)));
+        assert!(store.wait_until_ready().now_or_never().is_none());
+        let key = keys.boxed().next().await.unwrap();
+        assert_eq!(store.object(&key).unwrap().metadata.resource_version.as_deref(), Some("1"));
+        store.wait_until_ready().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn managed_fields_never_reach_the_store() {
+        let mut object = map("a", "1");
+        object.metadata.managed_fields = Some(vec![ManagedFieldsEntry::default()]);
+        let events = [Event::Init, Event::InitApply(object), Event::InitDone];
+        let (store, keys) = feed(stream::iter(events.map(Ok)));
+        let keys: Vec<Key> = keys.collect().await;
+        assert_eq!(store.object(&keys[0]).unwrap().metadata.managed_fields, None);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_never_filled_says_so() {
+        let (store, keys) = feed(stream::iter([Ok(Event::<ConfigMap>::Init)]));
+        assert_eq!(keys.count().await, 0);
+        assert_eq!(store.wait_until_ready().await, Err(Ended));
+    }
+
+    fn map(name: &str, version: &str) -> ConfigMap {
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("shop".to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        };
+        ConfigMap { metadata, ..ConfigMap::default() }
+    }
+
+    fn listed(names: &[&str]) -> Known {
+        let mut known = Known::default();
+        known.touched(&Event::<ConfigMap>::Init);
+        for name in names {
+            known.touched(&Event::InitApply(map(name, "1")));
+        }
+        known.touched(&Event::<ConfigMap>::InitDone);
+        known
+    }
+
+    fn names(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<String> {
+        events.iter().flat_map(|event| known.touched(event)).map(|key| key.to_string()).collect()
+    }
+}
