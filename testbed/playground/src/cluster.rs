@@ -8,7 +8,6 @@ use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
-use kube::runtime::wait::conditions::is_pod_running;
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
@@ -161,14 +160,16 @@ impl<'a> Cluster<'a> {
         self.until(&accounts, "default", there, deadline, limit, "the service account").await
     }
 
-    /// Waits until the control plane's pods and the add-ons serve.
+    /// Waits until the control plane's pods can be looked up and the add-ons serve.
     pub async fn pods_ready(&self, limit: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + limit;
         let node = self.plan.control_plane();
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");
         for (component, _) in static_pods::all(self.plan, node) {
             let name = format!("{component}-{}", node.name);
-            self.until(&pods, &name, is_pod_running(), deadline, limit, "the pod").await?;
+            // They run, or nothing here would; the kubelet takes its time to say so.
+            let there = |pod: Option<&Pod>| pod.is_some();
+            self.until(&pods, &name, there, deadline, limit, "the pod").await?;
         }
         let addons = self.plan.cluster.addons;
         for (wanted, namespace, name) in [

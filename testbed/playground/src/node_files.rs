@@ -140,7 +140,8 @@ fn kubelet(plan: &Plan, cluster: &ClusterPlan, node: &NodePlan) -> Value {
         "imageMinimumGCAge": "24h",
         "nodeStatusUpdateFrequency": "5s",
         "nodeLeaseDurationSeconds": 16,
-        "syncFrequency": "10s",
+        // How soon a static pod is shown once the API server answers.
+        "syncFrequency": "2s",
         "fileCheckFrequency": "1s",
         "registerNode": true,
         "serializeImagePulls": false,
