@@ -37,12 +37,6 @@ pub fn remove(group: &str) -> io::Result<()> {
     mount_points(&mounts).iter().try_for_each(|(path, _)| remove_tree(&path.join(group)))
 }
 
-/// Whether anything of `group` is there.
-pub fn exists(group: &str) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    mount_points(&mounts).iter().any(|(path, _)| path.join(group).exists())
-}
-
 #[derive(Debug, PartialEq)]
 struct Hierarchy {
     path: PathBuf,
