@@ -36,5 +36,7 @@ pub const GATEWAY: &str = "gateway.liqo.io";
 pub const ROUTE: &str = "route.liqo.io";
 /// The virtual kubelet, on its node and on local pods.
 pub const VIRTUAL_KUBELET: &str = "virtual-kubelet.liqo.io";
+/// The virtual kubelet, on a node that it empties.
+pub const DRAIN: &str = "drain.virtual-kubelet.liqo.io";
 /// The user's command line tool.
 pub const LIQOCTL: &str = "liqoctl";
