@@ -1,10 +1,13 @@
 //! Every in-cluster component of Liqo, one subcommand each.
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use liqo_kit::args::double_dashes;
+use tokio::runtime::Builder;
 
 /// Makes many Kubernetes clusters behave as one.
 #[derive(Parser)]
-#[command(name = "liqo", version)]
+#[command(name = "liqo", version, args_override_self = true)]
 struct Arguments {
     #[command(subcommand)]
     component: Component,
@@ -12,13 +15,36 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Component {
+    /// Runs the controllers: peerings, offers, virtual nodes
+    #[command(args_override_self = true)]
+    ControllerManager(Box<liqo_controller_manager::Args>),
+    /// Carries peers' connections to the API server, for peerings inside the tunnel
+    #[command(args_override_self = true)]
+    Proxy(Box<liqo_proxy::Args>),
+    /// Leaves all peers before Liqo goes
+    #[command(args_override_self = true)]
+    Uninstaller(Box<liqo_uninstaller::Args>),
+    /// Runs a virtual node: what another cluster lends, as a node of this one
+    #[command(args_override_self = true)]
+    VirtualKubelet(Box<liqo_virtual_kubelet::Args>),
     /// Prints the version
     Version,
 }
 
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse_from(double_dashes(std::env::args()));
+    let runtime = Builder::new_current_thread().enable_all().build().context("start a runtime")?;
+    runtime.block_on(run(arguments.component))
+}
+
 #[expect(clippy::print_stdout, reason = "the version is this command's result")]
-fn main() {
-    match Arguments::parse().component {
+async fn run(component: Component) -> anyhow::Result<()> {
+    match component {
+        Component::ControllerManager(args) => liqo_controller_manager::run(*args).await?,
+        Component::Proxy(args) => liqo_proxy::run(*args).await?,
+        Component::Uninstaller(args) => liqo_uninstaller::run(*args).await?,
+        Component::VirtualKubelet(args) => liqo_virtual_kubelet::run(*args).await?,
         Component::Version => println!("v{}", env!("CARGO_PKG_VERSION")),
     }
+    Ok(())
 }

@@ -45,13 +45,11 @@ where
 {
     let waited = await_condition(api.clone(), name, is_right);
     let limit = OBJECT_LIMIT.as_secs();
-    match tokio::time::timeout(OBJECT_LIMIT, waited).await {
-        Ok(object) => object.with_context(|| what.to_owned()),
-        Err(_) => {
-            let last = api.get_opt(name).await?;
-            Err(anyhow!("{what}: not within {limit} s; last: {last:#?}"))
-        }
+    if let Ok(object) = tokio::time::timeout(OBJECT_LIMIT, waited).await {
+        return object.with_context(|| what.to_owned());
     }
+    let last = api.get_opt(name).await?;
+    Err(anyhow!("{what}: not within {limit} s; last: {last:#?}"))
 }
 
 #[cfg(test)]

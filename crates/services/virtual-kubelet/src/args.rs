@@ -1,54 +1,13 @@
 //! Flags of the virtual kubelet.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use liqo_api::names::{ClusterId, ClusterName};
+use liqo_kit::args::values::{Pairs, duration};
 use liqo_kit::args::{ClientArgs, Listen, LogArgs};
-
-/// A duration as Go writes it, such as `1m30s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(pub Duration);
-
-/// A text that is no duration.
-#[derive(Debug, thiserror::Error)]
-#[error("'{0}' is no duration; write 500ms, 40s or 1m30s")]
-pub struct NoSpan(String);
-
-impl FromStr for Span {
-    type Err = NoSpan;
-
-    fn from_str(text: &str) -> Result<Self, NoSpan> {
-        let span: jiff::SignedDuration = text.parse().map_err(|_| NoSpan(text.to_owned()))?;
-        Ok(Self(Duration::try_from(span).map_err(|_| NoSpan(text.to_owned()))?))
-    }
-}
-
-/// Pairs as `k=v,k=v`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pairs(pub BTreeMap<String, String>);
-
-/// A text that is no list of pairs.
-#[derive(Debug, thiserror::Error)]
-#[error("'{0}' is not of the form key=value")]
-pub struct NoPair(String);
-
-impl FromStr for Pairs {
-    type Err = NoPair;
-
-    fn from_str(text: &str) -> Result<Self, NoPair> {
-        let pair = |text: &str| {
-            let (key, value) = text.split_once('=').ok_or_else(|| NoPair(text.to_owned()))?;
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
-        };
-        let pairs = text.split(',').filter(|part| !part.trim().is_empty()).map(pair);
-        pairs.collect::<Result<_, _>>().map(Self)
-    }
-}
 
 /// Flags of the virtual kubelet.
 #[derive(ClapArgs, Debug)]
@@ -90,8 +49,8 @@ pub struct Args {
     pub listen_port: u16,
 
     /// How long the node counts as alive after its last sign of life
-    #[arg(long, default_value = "40s", value_name = "DURATION")]
-    pub node_lease_duration: Span,
+    #[arg(long, default_value = "40s", value_parser = duration, value_name = "DURATION")]
+    pub node_lease_duration: Duration,
 
     /// Whether the node is only ready while the tunnel to the other cluster works
     #[arg(long, default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -106,8 +65,8 @@ pub struct Args {
     pub node_extra_annotations: Pairs,
 
     /// How long disruption budgets may keep pods on a node that is leaving
-    #[arg(long, default_value = "60s", value_name = "DURATION")]
-    pub node_drain_timeout: Span,
+    #[arg(long, default_value = "60s", value_parser = duration, value_name = "DURATION")]
+    pub node_drain_timeout: Duration,
 
     /// Whether metrics are shown
     #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -189,14 +148,7 @@ mod tests {
         .unwrap();
         assert_eq!(line.node_extra_labels.0.len(), 2);
         assert!(!line.node_check_network);
-        assert_eq!(line.node_lease_duration.0, Duration::from_secs(40));
-    }
-
-    #[test]
-    fn a_bad_pair_or_duration_is_told() {
-        assert!("a".parse::<Pairs>().unwrap_err().to_string().contains("key=value"));
-        assert!("fast".parse::<Span>().unwrap_err().to_string().contains("40s"));
-        assert_eq!("1m30s".parse::<Span>().unwrap().0, Duration::from_secs(90));
+        assert_eq!(line.node_lease_duration, Duration::from_secs(40));
     }
 
     fn parse(words: &[&str]) -> Result<Args, clap::Error> {

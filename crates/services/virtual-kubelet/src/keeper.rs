@@ -171,7 +171,7 @@ impl Keeper {
     ) -> Self {
         Self {
             settings,
-            patience: args.node_drain_timeout.0,
+            patience: args.node_drain_timeout,
             sources,
             nodes: Api::all(client.clone()),
             offers: Api::namespaced(client.clone(), &args.tenant_namespace),

@@ -74,7 +74,7 @@ pub async fn serve(client: Client, args: &Args, stop: CancellationToken) -> Resu
     let (renewal, renewed) = watch::channel(None);
     let lease = lease::Lease {
         client: client.clone(),
-        duration: args.node_lease_duration.0,
+        duration: args.node_lease_duration,
         node: settings.name.clone(),
     };
     let keeper = Arc::new(Keeper::new(client, args, settings, sources, renewal));
