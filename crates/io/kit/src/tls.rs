@@ -38,6 +38,9 @@ pub enum Error {
         /// Why.
         source: pem::Error,
     },
+    /// A text is no certificate or no key.
+    #[error("cannot read the certificate")]
+    Parse(#[source] pem::Error),
     /// The key does not fit, or is of a kind that is not known.
     #[error("cannot use the certificate")]
     Use(#[source] rustls::Error),
@@ -123,6 +126,13 @@ impl Certificate {
         Ok((this, follow))
     }
 
+    /// Uses a given certificate until it is replaced by another one.
+    pub fn given(pair: &Pair) -> Result<(Self, Replace), Error> {
+        let current = Arc::new(Current(RwLock::new(parse(pair)?)));
+        let (tell, loads) = watch::channel(0);
+        Ok((Self { current: Arc::clone(&current), loads }, Replace { current, tell }))
+    }
+
     /// A server with this certificate, also after it has changed; TLS 1.2 and later.
     pub fn server(&self) -> Arc<ServerConfig> {
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<Current>::clone(&self.current);
@@ -134,6 +144,22 @@ impl Certificate {
     /// Waits for the certificate to change; false when nobody follows it any more.
     pub async fn changed(&mut self) -> bool {
         self.loads.changed().await.is_ok()
+    }
+}
+
+/// Replaces a given certificate.
+pub struct Replace {
+    current: Arc<Current>,
+    tell: watch::Sender<u64>,
+}
+
+impl Replace {
+    /// Uses another certificate for new connections.
+    pub fn with(&self, pair: &Pair) -> Result<(), Error> {
+        if self.current.replace(parse(pair)?) {
+            self.tell.send_modify(|count| *count += 1);
+        }
+        Ok(())
     }
 }
 
@@ -162,12 +188,27 @@ impl ResolvesServerCert for Current {
     }
 }
 
+fn parse(pair: &Pair) -> Result<Arc<CertifiedKey>, Error> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pair.certificate.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(Error::Parse)?;
+    let private = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(Error::Parse)?;
+    certified(chain, private)
+}
+
 fn load(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, Error> {
     let read = |path: &Path, source| Error::Read { path: path.to_owned(), source };
     let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .map_err(|source| read(certificate, source))?;
     let private = PrivateKeyDer::from_pem_file(key).map_err(|source| read(key, source))?;
+    certified(chain, private)
+}
+
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    private: PrivateKeyDer<'static>,
+) -> Result<Arc<CertifiedKey>, Error> {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     CertifiedKey::from_der(chain, private, &provider).map(Arc::new).map_err(Error::Use)
 }
