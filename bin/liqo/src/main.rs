@@ -18,6 +18,9 @@ enum Component {
     /// Runs the controllers: peerings, offers, virtual nodes
     #[command(args_override_self = true)]
     ControllerManager(Box<liqo_controller_manager::Args>),
+    /// Shows consumers the metrics of the pods they run here
+    #[command(args_override_self = true)]
+    MetricAgent(Box<liqo_metric_agent::Args>),
     /// Carries peers' connections to the API server, for peerings inside the tunnel
     #[command(args_override_self = true)]
     Proxy(Box<liqo_proxy::Args>),
@@ -41,6 +44,7 @@ fn main() -> anyhow::Result<()> {
 async fn run(component: Component) -> anyhow::Result<()> {
     match component {
         Component::ControllerManager(args) => liqo_controller_manager::run(*args).await?,
+        Component::MetricAgent(args) => liqo_metric_agent::run(*args).await?,
         Component::Proxy(args) => liqo_proxy::run(*args).await?,
         Component::Uninstaller(args) => liqo_uninstaller::run(*args).await?,
         Component::VirtualKubelet(args) => liqo_virtual_kubelet::run(*args).await?,

@@ -17,7 +17,8 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use time::OffsetDateTime;
 use tokio::sync::watch;
@@ -135,8 +136,14 @@ impl Certificate {
 
     /// A server with this certificate, also after it has changed; TLS 1.2 and later.
     pub fn server(&self) -> Arc<ServerConfig> {
+        self.server_for(Arc::new(NoClientAuth))
+    }
+
+    /// The same for clients that have to show certificates of their own.
+    pub fn server_for(&self, clients: Arc<dyn ClientCertVerifier>) -> Arc<ServerConfig> {
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<Current>::clone(&self.current);
-        let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(resolver);
+        let mut config =
+            ServerConfig::builder().with_client_cert_verifier(clients).with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Arc::new(config)
     }
