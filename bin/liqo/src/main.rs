@@ -4,6 +4,14 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use liqo_kit::args::double_dashes;
 use tokio::runtime::Builder;
+mod cert_creator;
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use liqo_kit::args::double_dashes;
+use liqo_kit::service;
 
 /// Makes many Kubernetes clusters behave as one.
 #[derive(Parser)]
@@ -30,6 +38,8 @@ enum Component {
     /// Runs a virtual node: what another cluster lends, as a node of this one
     #[command(args_override_self = true)]
     VirtualKubelet(Box<liqo_virtual_kubelet::Args>),
+    Auth(Box<liqo_auth::Args>),
+    CertCreator(cert_creator::Args),
     /// Prints the version
     Version,
 }
@@ -49,6 +59,30 @@ async fn run(component: Component) -> anyhow::Result<()> {
         Component::Uninstaller(args) => liqo_uninstaller::run(*args).await?,
         Component::VirtualKubelet(args) => liqo_virtual_kubelet::run(*args).await?,
         Component::Version => println!("v{}", env!("CARGO_PKG_VERSION")),
+fn main() -> ExitCode {
+    match Arguments::parse_from(double_dashes(std::env::args())).component {
+        Component::Auth(args) => run(liqo_auth::run(*args)),
+        Component::CertCreator(args) => cert_creator::run(&args),
+        Component::Version => {
+            println!("v{}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Runs a component to its end, which it has logged itself.
+#[expect(clippy::print_stderr, reason = "nothing logs yet when the runtime cannot start")]
+fn run(component: impl Future<Output = Result<(), service::Error>>) -> ExitCode {
+    // One thread is enough for what waits most of the time, and needs less memory.
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => match runtime.block_on(component) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        Err(error) => {
+            eprintln!("cannot start the runtime: {error}");
+            ExitCode::FAILURE
+        }
     }
     Ok(())
 }
