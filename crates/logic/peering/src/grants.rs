@@ -1,0 +1,152 @@
+//! What a peer may do here: roles in its tenant namespace, by how far the peering has come.
+//!
+//! | ClusterRole | bound while |
+//! | --- | --- |
+//! | `liqo-remote-peering-basic` | there is a tenant namespace |
+//! | `liqo-remote-peering-incoming` | the incoming peering is anything but `None` |
+//! | `liqo-remote-peering-outgoing` | the outgoing peering is anything but `None` |
+//! | `liqo-tenant-remote-…` | the peer's request is allowed |
+
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use liqo_api::condition::peering_status;
+use liqo_api::discovery::{PeeringCondition, PeeringConditionStatus, PeeringConditionType};
+use liqo_api::keys::object;
+use liqo_api::names::{Cluster, ClusterId};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// A role that peers are given in their tenant namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grant {
+    /// For every peer: to ask for resources.
+    Basic,
+    /// For a peer that offloads here.
+    Incoming,
+    /// For a peer that is offloaded to.
+    Outgoing,
+}
+
+impl Grant {
+    /// Every grant.
+    pub const ALL: [Self; 3] = [Self::Basic, Self::Incoming, Self::Outgoing];
+
+    /// The ClusterRole that is granted.
+    pub fn role(self) -> &'static str {
+        match self {
+            Self::Basic => object::ROLE_BASIC,
+            Self::Incoming => object::ROLE_INCOMING,
+            Self::Outgoing => object::ROLE_OUTGOING,
+        }
+    }
+
+    /// Whether a peer of which this is known has it.
+    pub fn is_due(self, conditions: &[PeeringCondition]) -> bool {
+        let is_on = |kind| peering_status(conditions, kind) != PeeringConditionStatus::None;
+        match self {
+            Self::Basic => true,
+            Self::Incoming => is_on(PeeringConditionType::IncomingPeering),
+            Self::Outgoing => is_on(PeeringConditionType::OutgoingPeering),
+        }
+    }
+
+    /// The binding of the role; `role_uid` identifies the ClusterRole, which owns it.
+    pub fn binding(self, tenant: &str, peer: &ClusterId, role_uid: Option<&str>) -> RoleBinding {
+        let owner = role_uid.map(|uid| OwnerReference {
+            api_version: format!("{RBAC}/v1"),
+            kind: "ClusterRole".to_owned(),
+            name: self.role().to_owned(),
+            uid: uid.to_owned(),
+            ..OwnerReference::default()
+        });
+        RoleBinding {
+            metadata: ObjectMeta {
+                name: Some(object::role_binding(self.role())),
+                namespace: Some(tenant.to_owned()),
+                owner_references: owner.map(|owner| vec![owner]),
+                ..ObjectMeta::default()
+            },
+            role_ref: cluster_role(self.role()),
+            subjects: Some(vec![user(peer)]),
+        }
+    }
+}
+
+/// The role that lets a consumer read the metrics of its pods, and its binding.
+pub fn metrics(consumer: &Cluster) -> (ClusterRole, ClusterRoleBinding) {
+    let name = object::tenant_remote_role(&consumer.name);
+    let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+    let reading = PolicyRule {
+        api_groups: Some(vec![object::GROUP_METRICS.to_owned()]),
+        resources: Some(["scrape", "scrape/metrics"].map(str::to_owned).into()),
+        resource_names: Some(vec![consumer.id.to_string()]),
+        verbs: vec!["get".to_owned()],
+        ..PolicyRule::default()
+    };
+    let role = ClusterRole {
+        metadata: metadata.clone(),
+        rules: Some(vec![reading]),
+        ..ClusterRole::default()
+    };
+    let binding = ClusterRoleBinding {
+        metadata,
+        role_ref: cluster_role(&name),
+        subjects: Some(vec![user(&consumer.id)]),
+    };
+    (role, binding)
+}
+
+pub(crate) fn cluster_role(name: &str) -> RoleRef {
+    RoleRef {
+        api_group: Some(RBAC.to_owned()),
+        kind: "ClusterRole".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn user(peer: &ClusterId) -> Subject {
+    Subject {
+        api_group: Some(RBAC.to_owned()),
+        kind: "User".to_owned(),
+        name: peer.to_string(),
+        namespace: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{MILAN, cluster, condition};
+
+    #[test]
+    fn a_direction_that_has_begun_is_granted_until_it_has_ended() {
+        use PeeringConditionStatus as Status;
+        for (status, due) in [
+            (Status::None, false),
+            (Status::Pending, true),
+            (Status::Established, true),
+            (Status::Disconnecting, true),
+        ] {
+            let conditions = [condition(PeeringConditionType::IncomingPeering, status)];
+            assert_eq!(Grant::Incoming.is_due(&conditions), due, "{status:?}");
+            assert!(!Grant::Outgoing.is_due(&conditions));
+            assert!(Grant::Basic.is_due(&conditions));
+        }
+    }
+
+    #[test]
+    fn bindings_are_as_peers_know_them() {
+        let binding = Grant::Basic.binding("tenant", &MILAN.parse().unwrap(), Some("uid"));
+        insta::assert_snapshot!(serde_saphyr::to_string(&binding).unwrap());
+    }
+
+    #[test]
+    fn a_consumer_reads_only_its_own_metrics() {
+        let (role, binding) = metrics(&cluster(MILAN, "milan"));
+        assert_eq!(role.metadata.name.as_deref(), Some("liqo-tenant-remote-milan"));
+        assert_eq!(role.rules.unwrap()[0].resource_names, Some(vec![MILAN.to_owned()]));
+        assert_eq!(binding.subjects.unwrap()[0].name, MILAN);
+    }
+}
