@@ -5,7 +5,8 @@ mod resource_request;
 
 pub use foreign_cluster::{
     ForeignCluster, ForeignClusterSpec, ForeignClusterStatus, PeeringCondition,
-    PeeringConditionStatus, PeeringConditionType, PeeringEnabled, PeeringType, TenantNamespaces,
+    PeeringConditionStatus, PeeringConditionType, PeeringEnabled, PeeringType, Phase,
+    TenantNamespaces,
 };
 pub use resource_request::{
     OfferState, ResourceRequest, ResourceRequestSpec, ResourceRequestStatus,

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ClusterIdentity;
+use crate::condition::peering_status;
 use crate::schema;
 
 /// Describes a remote cluster and the peerings wanted with it.
@@ -98,6 +99,56 @@ impl ForeignClusterSpec {
 
 fn yes() -> bool {
     true
+}
+
+impl ForeignCluster {
+    /// How far the relation has come; it decides what is replicated, and what the peer may do.
+    pub fn phase(&self) -> Phase {
+        let conditions = self.status.as_ref().map_or(&[][..], |status| &status.peering_conditions);
+        let status = |kind| peering_status(conditions, kind);
+        let is_enabled = |kind| status(kind) != PeeringConditionStatus::None;
+        let incoming = is_enabled(PeeringConditionType::IncomingPeering);
+        let outgoing = is_enabled(PeeringConditionType::OutgoingPeering);
+        let authentication = status(PeeringConditionType::AuthenticationStatus);
+        match (incoming, outgoing) {
+            (true, true) => Phase::Bidirectional,
+            (true, false) => Phase::Incoming,
+            (false, true) => Phase::Outgoing,
+            (false, false) if authentication == PeeringConditionStatus::Established => {
+                Phase::Authenticated
+            }
+            (false, false) => Phase::None,
+        }
+    }
+}
+
+/// Says how far the relation with a remote cluster has come, all conditions taken together.
+///
+/// A peering that is wanted, or not yet wholly taken back, counts as one that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The clusters have nothing to do with each other yet.
+    None,
+    /// The remote cluster knows this one; nobody offloads.
+    Authenticated,
+    /// The remote cluster offloads to this one.
+    Incoming,
+    /// This cluster offloads to the remote one.
+    Outgoing,
+    /// Each offloads to the other.
+    Bidirectional,
+}
+
+impl Phase {
+    /// Whether the remote cluster offloads to this one.
+    pub fn is_incoming(self) -> bool {
+        matches!(self, Self::Incoming | Self::Bidirectional)
+    }
+
+    /// Whether this cluster offloads to the remote one.
+    pub fn is_outgoing(self) -> bool {
+        matches!(self, Self::Outgoing | Self::Bidirectional)
+    }
 }
 
 /// Says how the control planes of two clusters reach each other.
@@ -223,4 +274,53 @@ pub enum PeeringConditionStatus {
     Success,
     /// Somebody else takes care of it.
     External,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use PeeringConditionStatus::{Disconnecting, Error, Established, None as Nothing, Pending};
+    use PeeringConditionType::{AuthenticationStatus, IncomingPeering, OutgoingPeering};
+
+    #[test]
+    fn a_cluster_of_which_nothing_is_known_has_no_phase() {
+        let cluster = ForeignCluster::new("rome", ForeignClusterSpec::reached_at("https://a.it"));
+
+        assert_eq!(cluster.phase(), Phase::None);
+    }
+
+    #[test]
+    fn a_direction_counts_from_its_first_wish_to_its_very_end() {
+        for status in [Pending, Established, Disconnecting, Error] {
+            assert_eq!(phase(&[(OutgoingPeering, status)]), Phase::Outgoing, "{status:?}");
+            assert_eq!(phase(&[(IncomingPeering, status)]), Phase::Incoming, "{status:?}");
+        }
+        let both = [(IncomingPeering, Disconnecting), (OutgoingPeering, Pending)];
+        assert_eq!(phase(&both), Phase::Bidirectional);
+    }
+
+    #[test]
+    fn authentication_counts_where_nobody_offloads() {
+        let idle = [(AuthenticationStatus, Established), (OutgoingPeering, Nothing)];
+        assert_eq!(phase(&idle), Phase::Authenticated);
+        assert_eq!(phase(&[(AuthenticationStatus, Error)]), Phase::None);
+        let busy = [(AuthenticationStatus, Error), (IncomingPeering, Established)];
+        assert_eq!(phase(&busy), Phase::Incoming, "a peering outlives a failing identity");
+    }
+
+    fn phase(conditions: &[(PeeringConditionType, PeeringConditionStatus)]) -> Phase {
+        let condition = |&(kind, status)| PeeringCondition {
+            kind,
+            status,
+            last_transition_time: None,
+            reason: None,
+            message: None,
+        };
+        let status = ForeignClusterStatus {
+            peering_conditions: conditions.iter().map(condition).collect(),
+            ..ForeignClusterStatus::default()
+        };
+        let spec = ForeignClusterSpec::reached_at("https://a.it");
+        ForeignCluster { status: Some(status), ..ForeignCluster::new("rome", spec) }.phase()
+    }
 }

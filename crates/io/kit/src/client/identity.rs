@@ -4,14 +4,13 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Config;
 use kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster,
     NamedContext,
 };
-use liqo_api::keys::{annotation, secret as field};
+use liqo_api::keys::secret as field;
 use secrecy::SecretString;
 
 /// The one name in a kubeconfig that has no choices.
@@ -122,20 +121,6 @@ impl Identity {
     }
 }
 
-/// Of several Secrets, the one whose certificate lasts longest; without a word on that, until now.
-pub(super) fn latest<'a>(
-    secrets: impl IntoIterator<Item = &'a Secret>,
-    now: Timestamp,
-) -> Option<&'a Secret> {
-    secrets.into_iter().max_by_key(|secret| {
-        let annotations = secret.metadata.annotations.as_ref();
-        let expiry = annotations.and_then(|all| all.get(annotation::CERTIFICATE_EXPIRE_TIME));
-        let seconds = expiry.and_then(|text| text.parse().ok()).unwrap_or(now.as_second());
-        // The name decides between equals, so that everybody takes the same one.
-        (seconds, secret.metadata.name.as_deref())
-    })
-}
-
 /// A field as text; one that is empty is not there.
 fn text(secret: &Secret, name: &'static str) -> Result<Option<String>, IdentityError> {
     let Some(bytes) = secret.data.as_ref().and_then(|data| data.get(name)) else { return Ok(None) };
@@ -146,10 +131,7 @@ fn text(secret: &Secret, name: &'static str) -> Result<Option<String>, IdentityE
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use k8s_openapi::ByteString;
-    use kube::api::ObjectMeta;
 
     use super::*;
 
@@ -174,29 +156,6 @@ mod tests {
         assert_eq!(config.default_namespace, "liqo-tenant-rome");
         assert_eq!(config.proxy_url.unwrap(), "http://198.18.0.2:8118");
         assert!(config.root_cert.is_none(), "the system's authorities count");
-    }
-
-    #[test]
-    fn the_identity_that_lasts_longest_is_used() {
-        let secret = |name: &str, expiry: Option<&str>| {
-            let expiry = expiry.map(|text| {
-                BTreeMap::from([(annotation::CERTIFICATE_EXPIRE_TIME.to_owned(), text.to_owned())])
-            });
-            let name = Some(name.to_owned());
-            let metadata = ObjectMeta { name, annotations: expiry, ..ObjectMeta::default() };
-            Secret { metadata, ..Secret::default() }
-        };
-        let secrets = [
-            secret("old", Some("500")),
-            secret("silent", None),
-            secret("new", Some("2000")),
-            secret("wrong", Some("soon")),
-        ];
-        let now = Timestamp::from_second(1000).unwrap();
-        let name = |secrets: &[Secret]| latest(secrets, now).unwrap().metadata.name.clone();
-        assert_eq!(name(&secrets).as_deref(), Some("new"));
-        assert_eq!(name(&secrets[..2]).as_deref(), Some("silent"));
-        assert!(latest(&[], now).is_none());
     }
 
     fn whole() -> Secret {

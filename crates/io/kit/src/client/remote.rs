@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt as _};
-use liqo_api::keys::label;
+use liqo_identity::secret::{identities_at, latest};
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tracing::{info, warn};
 
-use super::identity::{Identity, IdentityError, latest};
+use super::identity::{Identity, IdentityError};
 use super::{Error, Manners};
 use crate::keyed::chain;
 use crate::watch::{Ended, watch};
@@ -60,7 +60,7 @@ pub fn remote(
 ) -> (Remote, impl Future<Output = ()> + Send + use<>) {
     let (send, receive) = channel(None);
     let secrets: Api<Secret> = Api::namespaced(home, namespace);
-    let selector = format!("{}=true,{}={cluster_id}", label::LOCAL_IDENTITY, label::CLUSTER_ID);
+    let selector = identities_at(cluster_id);
     let cluster_id = cluster_id.to_owned();
     (Remote(receive), follow(secrets, selector, cluster_id, manners, send))
 }
