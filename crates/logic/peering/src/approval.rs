@@ -1,6 +1,18 @@
 //! Which certificates of virtual kubelets are approved: those for their own node, and no other.
 
 use liqo_api::keys::object;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer as _;
+
+/// The common name of the subject of a signing request in PEM.
+pub fn common_name(pem: &[u8]) -> Option<String> {
+    let block = Pem::iter_from_buffer(pem).next()?.ok()?;
+    let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
+    let mut names = request.certification_request_info.subject.iter_common_name();
+    let name = names.next()?.as_str().ok()?.to_owned();
+    names.next().is_none().then_some(name)
+}
 
 /// A request for a certificate, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +67,16 @@ mod tests {
         ] {
             assert!(!is_approved(other, node), "{other:?}");
         }
+    }
+
+    #[test]
+    fn the_subject_is_read_from_the_request() {
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "system:node:liqo-milan");
+        let key = rcgen::KeyPair::generate().unwrap();
+        let pem = params.serialize_request(&key).unwrap().pem().unwrap();
+        assert_eq!(common_name(pem.as_bytes()).as_deref(), Some("system:node:liqo-milan"));
+        assert_eq!(common_name(b"hello"), None);
     }
 
     fn node(tenant: &str) -> Option<String> {

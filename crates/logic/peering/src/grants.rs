@@ -7,13 +7,11 @@
 //! | `liqo-remote-peering-outgoing` | the outgoing peering is anything but `None` |
 //! | `liqo-tenant-remote-…` | the peer's request is allowed |
 
-use k8s_openapi::api::rbac::v1::{
-    ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
-};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use liqo_api::condition::peering_status;
 use liqo_api::discovery::{PeeringCondition, PeeringConditionStatus, PeeringConditionType};
-use liqo_api::keys::object;
+use liqo_api::keys::{label, object};
 use liqo_api::names::{Cluster, ClusterId};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -33,12 +31,12 @@ impl Grant {
     /// Every grant.
     pub const ALL: [Self; 3] = [Self::Basic, Self::Incoming, Self::Outgoing];
 
-    /// The ClusterRole that is granted.
-    pub fn role(self) -> &'static str {
+    /// The mark of the ClusterRoles that are granted.
+    pub fn permission(self) -> &'static str {
         match self {
-            Self::Basic => object::ROLE_BASIC,
-            Self::Incoming => object::ROLE_INCOMING,
-            Self::Outgoing => object::ROLE_OUTGOING,
+            Self::Basic => label::PERMISSIONS_BASIC,
+            Self::Incoming => label::PERMISSIONS_INCOMING,
+            Self::Outgoing => label::PERMISSIONS_OUTGOING,
         }
     }
 
@@ -49,27 +47,6 @@ impl Grant {
             Self::Basic => true,
             Self::Incoming => is_on(PeeringConditionType::IncomingPeering),
             Self::Outgoing => is_on(PeeringConditionType::OutgoingPeering),
-        }
-    }
-
-    /// The binding of the role; `role_uid` identifies the ClusterRole, which owns it.
-    pub fn binding(self, tenant: &str, peer: &ClusterId, role_uid: Option<&str>) -> RoleBinding {
-        let owner = role_uid.map(|uid| OwnerReference {
-            api_version: format!("{RBAC}/v1"),
-            kind: "ClusterRole".to_owned(),
-            name: self.role().to_owned(),
-            uid: uid.to_owned(),
-            ..OwnerReference::default()
-        });
-        RoleBinding {
-            metadata: ObjectMeta {
-                name: Some(object::role_binding(self.role())),
-                namespace: Some(tenant.to_owned()),
-                owner_references: owner.map(|owner| vec![owner]),
-                ..ObjectMeta::default()
-            },
-            role_ref: cluster_role(self.role()),
-            subjects: Some(vec![user(peer)]),
         }
     }
 }
@@ -134,12 +111,6 @@ mod tests {
             assert!(!Grant::Outgoing.is_due(&conditions));
             assert!(Grant::Basic.is_due(&conditions));
         }
-    }
-
-    #[test]
-    fn bindings_are_as_peers_know_them() {
-        let binding = Grant::Basic.binding("tenant", &MILAN.parse().unwrap(), Some("uid"));
-        insta::assert_snapshot!(serde_saphyr::to_string(&binding).unwrap());
     }
 
     #[test]
