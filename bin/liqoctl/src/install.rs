@@ -46,6 +46,7 @@ pub async fn run(
     let name = flags.cluster_name.clone().or_else(|| identity.name.clone());
     let name = name.unwrap_or_else(|| liqo_install::name::generate(rand::random()));
     if !flags.skip_validation {
+        sanity::cluster(&name, &identity.id).map_err(Failure::text)?;
         check::networks(&cluster, &facts).await?;
     }
     step.done(format!(
