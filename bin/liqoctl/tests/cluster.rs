@@ -247,7 +247,8 @@ impl Lab {
         let resource = kube::core::ApiResource::from_gvk(&kind);
         let clusters: Api<kube::core::DynamicObject> =
             Api::all_with(self.client.clone(), &resource);
-        let spec = json!({"foreignAuthUrl": "https://auth.milan.org", "outgoingPeeringEnabled": "Yes"});
+        let spec =
+            json!({"foreignAuthUrl": "https://auth.milan.org", "outgoingPeeringEnabled": "Yes"});
         let milan = kube::core::DynamicObject::new("milan", &resource).data(json!({"spec": spec}));
         // Nobody answers the webhooks here.
         self.without_webhooks().await;
