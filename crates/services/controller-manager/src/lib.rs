@@ -2,8 +2,20 @@
 //!
 //! All replicas serve webhooks; the controllers run in one of them.
 
+mod approver;
 pub mod args;
 mod controllers;
+mod error;
+mod foreign;
+mod marks;
+mod monitor;
+mod offer;
+mod probe;
+mod reader;
+mod request;
+mod routes;
+mod virtual_node;
+mod world;
 
 use std::future::Future;
 
