@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub struct ControlPlane {
     client: Client,
     folder: TempDir,
-    _processes: Vec<Leashed>,
+    processes: Vec<Leashed>,
 }
 
 impl ControlPlane {
@@ -64,8 +64,20 @@ impl ControlPlane {
         let client = liqo_playground::cluster::client(&root.join("kubeconfig"))
             .await
             .map_err(|error| anyhow::anyhow!("make a client: {error}"))?;
-        let this = Self { client, folder, _processes: processes };
+        let this = Self { client, folder, processes };
         this.wait_until_ready().await?;
+        Ok(this)
+    }
+
+    /// Starts the same with controllers of Kubernetes, by the names that `--controllers` takes.
+    pub async fn with_controllers(controllers: &[&str]) -> Result<Self> {
+        let mut this = Self::start().await?;
+        let engine = engine::ensure(&home()?, &cache()?, &[engine::CORE], &Line::silent())?;
+        let root = this.folder.path();
+        let flags = controller_flags(root, controllers);
+        let name = "kube-controller-manager";
+        let process = leash(root, name, &engine.join(name), &flags)?;
+        this.processes.push(process);
         Ok(this)
     }
 
@@ -155,6 +167,18 @@ fn api_flags(root: &Path, port: u16, etcd: u16) -> Vec<String> {
         format!("--service-account-key-file={}", file("sa.pub")),
         format!("--service-account-signing-key-file={}", file("sa.key")),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+    ]
+}
+
+fn controller_flags(root: &Path, controllers: &[&str]) -> Vec<String> {
+    let file = |name: &str| root.join(name).display().to_string();
+    vec![
+        format!("--controllers={}", controllers.join(",")),
+        format!("--kubeconfig={}", file("kubeconfig")),
+        format!("--cluster-signing-cert-file={}", file("pki/ca.crt")),
+        format!("--cluster-signing-key-file={}", file("pki/ca.key")),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
     ]
 }
 

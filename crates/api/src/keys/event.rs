@@ -37,6 +37,9 @@ pub const PROVISIONING_FAILED: &str = "ProvisioningFailed";
 /// A claim has to be scheduled again, because its cluster offers no storage.
 pub const RESCHEDULING_REQUIRED: &str = "ReschedulingRequired";
 
+/// A peer was given an identity for another key than before.
+pub const IDENTITY_REPLACED: &str = "IdentityReplaced";
+
 /// Who reports on peerings.
 pub const FROM_FOREIGN_CLUSTER: &str = "ForeignCluster";
 /// Who reports on offers.

@@ -3,6 +3,7 @@
 //! The files are watched, not polled: the folders they are in tell when something in them changes,
 //! which covers mounted Secrets, too, whose files change by the swap of a link.
 
+mod files;
 mod listener;
 mod notice;
 
@@ -23,6 +24,7 @@ use time::OffsetDateTime;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+pub use self::files::ensure;
 pub use self::listener::TlsListener;
 use self::notice::Notice;
 use crate::keyed::chain;
@@ -52,6 +54,14 @@ pub enum Error {
     /// A certificate cannot be made.
     #[error("cannot make a certificate")]
     Make(#[source] rcgen::Error),
+    /// A file cannot be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 /// A certificate and its private key, both in PEM.

@@ -6,11 +6,13 @@
 //! [tenant] namespace. Both find out under which [address] they are reached.
 //!
 //! - [`secret`]: Secrets with tokens and identities;
+//! - [`limit`]: how many wrong tokens are heard;
 //! - [`certificate`]: how long a certificate lasts, and when to renew it.
 
 pub mod address;
 pub mod certificate;
 pub mod issue;
+pub mod limit;
 pub mod secret;
 pub mod signing;
 pub mod tenant;

@@ -13,6 +13,7 @@ use self::values::{Pairs, Texts, duration, percentage};
 
 /// Runs the controllers of peerings, offers, virtual nodes and namespaces.
 #[derive(Clone, Debug, Parser)]
+#[command(args_override_self = true)]
 pub struct Args {
     /// This cluster.
     #[command(flatten)]

@@ -1,0 +1,152 @@
+//! The program itself, as a component of a cluster with the rights that the chart grants.
+
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
+};
+use kube::api::{ObjectMeta, PostParams};
+use kube::config::Kubeconfig;
+use kube::{Api, Client};
+use liqo_testkit::ControlPlane;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::timeout;
+
+/// How long anything may take.
+pub const LIMIT: Duration = Duration::from_mins(1);
+
+/// A running component; it is killed with the value.
+pub struct Component {
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+    log: Vec<String>,
+    _folder: TempDir,
+}
+
+impl Component {
+    /// Starts a component as a user of a cluster.
+    pub fn start(plane: &ControlPlane, user: &str, words: &[&str]) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut file = Kubeconfig::read_from(plane.kubeconfig())?;
+        for named in &mut file.auth_infos {
+            named.auth_info.get_or_insert_default().impersonate = Some(user.to_owned());
+        }
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, serde_saphyr::to_string(&file)?)?;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_liqo"))
+            .args(words)
+            .args(["--metrics-address=127.0.0.1:0", "--health-probe-address=127.0.0.1:0"])
+            .env("KUBECONFIG", kubeconfig)
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let lines = BufReader::new(child.stderr.take().context("it is piped")?).lines();
+        Ok(Self { child, lines, log: Vec::new(), _folder: folder })
+    }
+
+    /// Waits for a line of the log with a text in it, and returns it.
+    pub async fn says(&mut self, text: &str) -> Result<String> {
+        let wait = async {
+            while let Some(line) = self.lines.next_line().await? {
+                self.log.push(line.clone());
+                if line.contains(text) {
+                    return Ok(line);
+                }
+            }
+            bail!("the log ended")
+        };
+        let found = timeout(LIMIT, wait).await.unwrap_or_else(|error| Err(error.into()));
+        found.with_context(|| format!("never said '{text}':\n{}", self.log.join("\n")))
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub async fn stop(mut self) -> Result<(ExitStatus, String)> {
+        let pid = self.child.id().context("it runs")?;
+        kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
+        timeout(LIMIT, async {
+            while let Some(line) = self.lines.next_line().await? {
+                self.log.push(line);
+            }
+            anyhow::Ok(())
+        })
+        .await??;
+        let status = timeout(LIMIT, self.child.wait()).await??;
+        Ok((status, self.log.join("\n")))
+    }
+}
+
+/// The rules of one of the chart's files.
+#[derive(Deserialize)]
+struct Rules {
+    #[serde(default)]
+    cluster: Vec<PolicyRule>,
+    #[serde(default)]
+    namespace: Vec<PolicyRule>,
+}
+
+/// Grants a user what a file of the chart says, and nothing else.
+pub async fn grant(client: &Client, name: &str, user: &str, namespace: &str) -> Result<()> {
+    let rules = rules(name)?;
+    let new = PostParams::default();
+    let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let subjects = Some(vec![Subject {
+        api_group: Some("rbac.authorization.k8s.io".to_owned()),
+        kind: "User".to_owned(),
+        name: user.to_owned(),
+        namespace: None,
+    }]);
+    let reference = |kind: &str| RoleRef {
+        api_group: Some("rbac.authorization.k8s.io".to_owned()),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    };
+    let role =
+        ClusterRole { metadata: named(name), rules: Some(rules.cluster), ..ClusterRole::default() };
+    // Roles that are granted to peers, too, may be there already.
+    match Api::<ClusterRole>::all(client.clone()).create(&new, &role).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        made => drop(made?),
+    }
+    let binding = ClusterRoleBinding {
+        metadata: named(&format!("{name}-{user}")),
+        role_ref: reference("ClusterRole"),
+        subjects: subjects.clone(),
+    };
+    Api::<ClusterRoleBinding>::all(client.clone()).create(&new, &binding).await?;
+    if rules.namespace.is_empty() {
+        return Ok(());
+    }
+    let role = Role { metadata: named(name), rules: Some(rules.namespace) };
+    Api::<Role>::namespaced(client.clone(), namespace).create(&new, &role).await?;
+    let binding = RoleBinding { metadata: named(name), role_ref: reference("Role"), subjects };
+    Api::<RoleBinding>::namespaced(client.clone(), namespace).create(&new, &binding).await?;
+    Ok(())
+}
+
+/// A ClusterRole of the chart, with labels.
+pub async fn role(client: &Client, file: &str, name: &str, labels: &[(&str, &str)]) -> Result<()> {
+    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        labels: Some(labels.collect()),
+        ..ObjectMeta::default()
+    };
+    let rules = Some(rules(file)?.cluster);
+    let role = ClusterRole { metadata, rules, ..ClusterRole::default() };
+    Api::<ClusterRole>::all(client.clone()).create(&PostParams::default(), &role).await?;
+    Ok(())
+}
+
+fn rules(name: &str) -> Result<Rules> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/liqo/files/rbac");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.yaml")))?;
+    Ok(serde_saphyr::from_str(&text)?)
+}
