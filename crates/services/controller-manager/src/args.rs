@@ -11,6 +11,7 @@ use liqo_kit::args::values::{Pairs, Texts, duration, percentage};
 
 /// Runs the controllers of peerings, offers, virtual nodes and namespaces.
 #[derive(Clone, Debug, Parser)]
+#[command(args_override_self = true)]
 pub struct Args {
     /// This cluster.
     #[command(flatten)]

@@ -2,9 +2,21 @@
 //!
 //! All replicas serve webhooks; the controllers run in one of them.
 
+mod approver;
 pub mod args;
 mod controllers;
+mod error;
+mod foreign;
+mod marks;
+mod monitor;
+mod offer;
+mod probe;
+mod reader;
+mod request;
+mod routes;
+mod virtual_node;
 pub mod webhooks;
+mod world;
 
 use std::future::Future;
 
