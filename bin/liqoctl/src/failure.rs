@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt::Display;
 
+use kube::core::Status;
+
 use crate::printer::Printer;
 
 /// Why a command ends with an error.
@@ -70,15 +72,13 @@ fn words(error: &(dyn Error + 'static)) -> String {
         Some(kube::Error::HyperError(_) | kube::Error::Service(_)) => {
             "the API server cannot be reached".to_owned()
         }
-        _ if error.is::<kube::core::Status>() => String::new(),
+        _ if error.is::<Status>() || error.is::<Box<Status>>() => String::new(),
         _ => error.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-
     use super::*;
 
     #[test]
@@ -91,8 +91,8 @@ mod tests {
 
         let text = String::from_utf8(kept.lock().unwrap().clone()).unwrap();
         insta::assert_snapshot!(text, @r#"
-         ERRO  cannot look: secrets is forbidden: User "x" cannot list
-         INFO  Ask.
+        ERRO  cannot look: secrets is forbidden: User "x" cannot list
+        INFO  Ask.
         "#);
     }
 }

@@ -141,6 +141,10 @@ mod tests {
         .print(&printer);
 
         let text = String::from_utf8(kept.lock().unwrap().clone()).unwrap();
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @"
+        ERRO  Liqo cannot be removed yet:
+              - cluster milan is still peered with (outgoing peering, networking); run `liqoctl unpeer milan`
+              - namespace shop still extends to other clusters; run `liqoctl unoffload namespace shop`
+        ");
     }
 }

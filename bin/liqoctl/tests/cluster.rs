@@ -1,4 +1,5 @@
 //! The commands against a real API server; what a cluster's controllers do, the test does.
+#![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
 #[path = "cluster/hands.rs"]
 mod hands;
@@ -46,6 +47,12 @@ async fn a_release_comes_changes_and_goes() {
     lab.what_is_in_the_way_is_listed().await;
     lab.an_uninstallation_leaves_definitions_alone().await;
     lab.a_purge_leaves_nothing().await;
+}
+
+/// The words of an installation.
+fn install<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let words = ["install", "--cluster-name", "rome"];
+    [&words[..], &NETWORKS, &NO_AGENT, more].concat()
 }
 
 struct Lab {
@@ -122,7 +129,7 @@ impl Lab {
             serde_json::from_value(json!({"metadata": {"name": "liqo-auth"}})).unwrap();
         roles.create(&PostParams::default(), &role).await.unwrap();
 
-        let text = self.fails(&self.install(&[])).await;
+        let text = self.fails(&install(&[])).await;
 
         assert!(
             text.contains("do not belong to this installation: ClusterRole liqo-auth;"),
@@ -134,7 +141,7 @@ impl Lab {
     }
 
     async fn what_is_not_ready_in_time_leaves_nothing(&self) {
-        let text = self.fails(&self.install(&["--timeout", "4s"])).await;
+        let text = self.fails(&install(&["--timeout", "4s"])).await;
 
         assert!(text.contains("liqo-webhook-certificate-patch-pre: it has no pod yet"), "{text}");
         assert!(text.contains("has been removed again"), "{text}");
@@ -143,7 +150,7 @@ impl Lab {
     }
 
     async fn what_is_half_ready_in_time_leaves_nothing(&self) {
-        let text = self.fails(&self.install(&["--timeout", "8s"])).await;
+        let text = self.fails(&install(&["--timeout", "8s"])).await;
 
         assert!(text.contains("liqo-controller-manager: nobody has seen it yet"), "{text}");
         self.gone("the second attempt").await;
@@ -151,7 +158,7 @@ impl Lab {
 
     async fn an_interrupted_installation_goes_on(&self) {
         // Nothing runs these containers, so it waits for ever, until it is killed.
-        let mut command = self.command(&self.install(&["--set", "metricAgent.enable=true"]));
+        let mut command = self.command(&install(&["--set", "metricAgent.enable=true"]));
         let mut child = command.spawn().unwrap();
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "liqo");
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "liqo");
@@ -161,7 +168,7 @@ impl Lab {
         let record = secrets.get("sh.helm.release.v1.liqo.v1").await.unwrap();
         assert_eq!(record.labels()["status"], "pending-install");
 
-        let text = self.works(&self.install(&[])).await;
+        let text = self.works(&install(&[])).await;
 
         assert!(text.contains("Liqo v0.8.3 installed: this cluster is called rome"), "{text}");
     }
@@ -179,7 +186,7 @@ impl Lab {
         assert_eq!(text, "Client version: v0.8.3\nServer version: v0.8.3\n");
 
         let before = self.versions().await;
-        let words = self.install(&[]);
+        let words = install(&[]);
         // The name is known by now.
         let words: Vec<&str> =
             words.into_iter().filter(|word| !["--cluster-name", "rome"].contains(word)).collect();
@@ -191,7 +198,7 @@ impl Lab {
 
     async fn an_upgrade_changes_what_was_asked_for(&self) {
         let more = ["--enable-ha", "--set", "metricAgent.enable=false,proxy.service.type=NodePort"];
-        let text = self.works(&self.install(&more)).await;
+        let text = self.works(&install(&more)).await;
 
         assert!(text.contains("upgraded"), "{text}");
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "liqo");
@@ -219,7 +226,7 @@ impl Lab {
         let before = services.get("liqo-proxy").await.unwrap();
 
         let more = ["--set", "proxy.service.type=NodePort,networking.reflectIPs=false"];
-        self.works(&self.install(&more)).await;
+        self.works(&install(&more)).await;
 
         let hook = hooks.get("liqo-webhook").await.unwrap();
         assert_eq!(hook.data["webhooks"][0]["clientConfig"]["caBundle"], "YQ==");
@@ -229,7 +236,7 @@ impl Lab {
     async fn an_upgrade_that_fails_is_taken_back(&self) {
         // Nobody makes the metric agent's API available.
         let more = ["--set", "metricAgent.enable=true,gateway.replicas=3", "--timeout", "8s"];
-        let text = self.fails(&self.install(&more)).await;
+        let text = self.fails(&install(&more)).await;
 
         assert!(text.contains("v1alpha1.metrics.liqo.io"), "{text}");
         assert!(text.contains("Everything is as it was in revision 3."), "{text}");
@@ -278,12 +285,6 @@ impl Lab {
         self.works(&["uninstall", "--purge"]).await;
 
         assert_eq!(self.left().await, [""; 0]);
-    }
-
-    /// The words of an installation.
-    fn install<'a>(&self, more: &[&'a str]) -> Vec<&'a str> {
-        let words = ["install", "--cluster-name", "rome"];
-        [&words[..], &NETWORKS, &NO_AGENT, more].concat()
     }
 
     async fn works(&self, words: &[&str]) -> String {

@@ -87,13 +87,21 @@ mod tests {
 
     #[test]
     fn success_is_told_with_the_name_of_the_cluster() {
-        insta::assert_snapshot!(told(&Outcome::Installed), @"");
-        insta::assert_snapshot!(told(&Outcome::Upgraded), @"");
+        insta::assert_snapshot!(told(&Outcome::Installed), @"
+        INFO  Liqo v0.8.3 installed: this cluster is called rome
+        INFO  Peer with another cluster: see `liqoctl peer --help`.
+        INFO  Use the same version of Liqo in all clusters.
+        ");
+        insta::assert_snapshot!(told(&Outcome::Upgraded), @"
+        INFO  Liqo v0.8.3 upgraded: this cluster is called rome
+        INFO  Peer with another cluster: see `liqoctl peer --help`.
+        INFO  Use the same version of Liqo in all clusters.
+        ");
     }
 
     #[test]
     fn nothing_to_do_is_one_line() {
-        insta::assert_snapshot!(told(&Outcome::Unchanged), @"");
+        insta::assert_snapshot!(told(&Outcome::Unchanged), @" INFO  Already up to date: Liqo v0.8.3 in namespace liqo, cluster rome");
     }
 
     #[test]
@@ -101,14 +109,24 @@ mod tests {
         let waiting = "liqo-gateway: ImagePullBackOff: no such image".to_owned();
         let failed = Failed { error: Error::TimedOut(waiting), undone: Some(Ok(Undone::Removed)) };
 
-        insta::assert_snapshot!(words(&failed), @"");
+        insta::assert_snapshot!(words(&failed), @"
+        ERRO  Liqo is not installed: timed out waiting for the condition (liqo-gateway: ImagePullBackOff: no such image)
+        INFO  Everything that was made has been removed again.
+        INFO  Are the nodes ready, and is there room for the pods? See `kubectl get nodes`.
+        INFO  Can the nodes pull the images? Their place is the value image.registry.
+        INFO  Is the network slow? Give it more time with --timeout.
+        INFO  Run the command again with --verbose to see every step.
+        ");
     }
 
     #[test]
     fn an_interruption_says_what_is_there_now() {
         let failed = Failed { error: Error::Interrupted, undone: Some(Ok(Undone::Restored(3))) };
 
-        insta::assert_snapshot!(words(&failed), @"");
+        insta::assert_snapshot!(words(&failed), @"
+        ERRO  Liqo is not installed: interrupted
+        INFO  Everything is as it was in revision 3.
+        ");
     }
 
     #[test]
@@ -116,7 +134,10 @@ mod tests {
         let undone = Some(Err(Error::TimedOut("while going back".to_owned())));
         let failed = Failed { error: Error::Interrupted, undone };
 
-        insta::assert_snapshot!(words(&failed), @"");
+        insta::assert_snapshot!(words(&failed), @"
+        ERRO  Liqo is not installed: interrupted
+        INFO  Going back did not work either: timed out waiting for the condition (while going back). Run the command again, or `liqoctl uninstall`.
+        ");
     }
 
     fn told(outcome: &Outcome) -> String {
