@@ -6,6 +6,7 @@ mod completion;
 mod failure;
 mod install;
 mod printer;
+mod status;
 mod uninstall;
 mod version;
 
@@ -49,6 +50,7 @@ fn run(invocation: &Invocation, printer: &Printer) -> Result<(), Failure> {
     runtime.block_on(async {
         match &arguments.command {
             Command::Install(command) => install::run(command, cluster, printer).await,
+            Command::Status(command) => status::run(command, cluster, printer).await,
             Command::Uninstall(command) => uninstall::run(command, cluster, printer).await,
             Command::Version(command) => version::run(command, cluster, printer).await,
             Command::Completion(_) => Ok(()),

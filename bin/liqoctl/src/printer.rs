@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use liqo_install::screen::Style;
 use liqo_release::Report;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -36,6 +37,11 @@ impl Printer {
     /// Whether the user wants to know more.
     pub fn is_verbose(&self) -> bool {
         self.verbose
+    }
+
+    /// How words may stand out.
+    pub fn style(&self) -> Style {
+        if self.styled { Style::Terminal } else { Style::Plain }
     }
 
     /// Tells something.

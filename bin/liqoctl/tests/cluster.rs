@@ -9,7 +9,7 @@ use std::process::Output;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, Service};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -41,6 +41,7 @@ async fn a_release_comes_changes_and_goes() {
     let _hands = Hands::full(&client);
     lab.an_interrupted_installation_goes_on().await;
     lab.an_installation_is_on_record_and_repeats_without_a_change().await;
+    lab.the_status_tells_how_it_does().await;
     lab.an_upgrade_changes_what_was_asked_for().await;
     lab.what_others_wrote_survives_an_upgrade().await;
     lab.an_upgrade_that_fails_is_taken_back().await;
@@ -68,6 +69,8 @@ impl Lab {
         assert!(text.contains("component=kube-controller-manager"), "{text}");
         let text = self.fails(&["version"]).await;
         assert!(text.contains("Liqo is not installed in namespace liqo"), "{text}");
+        let text = self.fails(&["status"]).await;
+        assert!(text.contains("✖ there is no namespace liqo"), "{text}");
         let text = self.fails(&["version", "--server", "https://127.0.0.1:1"]).await;
         assert!(text.contains("cannot talk to the API server https://127.0.0.1:1"), "{text}");
         assert!(text.contains("refused"), "{text}");
@@ -194,6 +197,37 @@ impl Lab {
 
         assert!(text.contains("Already up to date"), "{text}");
         assert_eq!(self.versions().await, before);
+    }
+
+    async fn the_status_tells_how_it_does(&self) {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let node = json!({
+            "metadata": {"name": "a", "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]},
+        });
+        let node = serde_json::from_value(node).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+        let text = self.fails(&["status"]).await;
+        assert!(text.contains("✔ control plane is fine"), "{text}");
+        assert!(text.contains("✖ service liqo-auth has no address yet"), "{text}");
+        let services: Api<Service> = Api::namespaced(self.client.clone(), "liqo");
+        for name in ["liqo-auth", "liqo-gateway"] {
+            let ingress = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}});
+            let (params, patch) = (PatchParams::default(), Patch::Merge(ingress));
+            services.patch_status(name, &params, &patch).await.unwrap();
+        }
+
+        let text = self.works(&["status"]).await;
+        for line in ["https://192.0.2.9 ", "udp://192.0.2.9:5871", "https://192.0.2.1:6443"] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains("liqo-metric-agent"), "{text}");
+        let text = self.works(&["status", "-o", "json"]).await;
+        let report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["healthy"], true);
+        assert_eq!(report["cluster"]["clusterName"], "rome");
+        let text = self.works(&["status", "-o", "yaml"]).await;
+        assert!(text.contains("clusterName: rome"), "{text}");
     }
 
     async fn an_upgrade_changes_what_was_asked_for(&self) {

@@ -11,7 +11,7 @@
 //! - [`object`] and [`history`]: whose an object is, and what the next revision of a release does;
 //! - [`ready`]: what is still waited for, and why;
 //! - [`blockers`]: why Liqo cannot be removed yet;
-//! - [`endpoint`]: what `liqoctl status` tells.
+//! - [`endpoint`], [`status`] and [`screen`]: what `liqoctl status` tells.
 
 pub mod blockers;
 pub mod endpoint;
@@ -22,4 +22,6 @@ pub mod object;
 pub mod provider;
 pub mod ready;
 pub mod sanity;
+pub mod screen;
+pub mod status;
 pub mod wishes;
