@@ -21,6 +21,7 @@ struct Arguments {
 enum Component {
     Auth(Box<liqo_auth::Args>),
     CertCreator(cert_creator::Args),
+    CrdReplicator(Box<liqo_crd_replicator::Args>),
     /// Prints the version
     Version,
 }
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     match Arguments::parse_from(double_dashes(std::env::args())).component {
         Component::Auth(args) => run(liqo_auth::run(*args)),
         Component::CertCreator(args) => cert_creator::run(&args),
+        Component::CrdReplicator(args) => run(liqo_crd_replicator::run(*args)),
         Component::Version => {
             println!("v{}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
