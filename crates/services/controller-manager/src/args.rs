@@ -1,15 +1,13 @@
 //! The flags of the controller manager.
 
-pub mod values;
-
-use std::time::Duration;
+pub use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser};
 use liqo_api::keys::object;
 use liqo_api::names::{Cluster, ClusterId, ClusterName};
 use liqo_kit::args::{ClientArgs, Listen, LogArgs};
 
-use self::values::{Pairs, Texts, duration, percentage};
+use liqo_kit::args::values::{Pairs, Texts, duration, percentage};
 
 /// Runs the controllers of peerings, offers, virtual nodes and namespaces.
 #[derive(Clone, Debug, Parser)]

@@ -15,6 +15,7 @@ mod reader;
 mod request;
 mod routes;
 mod virtual_node;
+pub mod webhooks;
 mod world;
 
 use std::future::Future;
@@ -36,6 +37,9 @@ pub enum Error {
     /// The cluster cannot be reached.
     #[error(transparent)]
     Client(#[from] client::Error),
+    /// Webhooks cannot be served.
+    #[error(transparent)]
+    Webhooks(#[from] webhooks::Error),
     /// Leader election is set up wrong.
     #[error(transparent)]
     Timing(#[from] BadTiming),
@@ -60,6 +64,9 @@ async fn start(args: Args, service: Service) -> Result<(), Error> {
     if args.process.enable_leader_election {
         synced.pass();
     }
+    let announced = service.health.ready.add("webhooks");
+    let (namespace, port) = (&args.home.liqo_namespace, args.process.webhook_port);
+    webhooks::serve(&client, namespace, port, &service, announced).await?;
     let controllers = controllers::run(&args, &client, &service, synced);
     if args.process.enable_leader_election {
         lead(&args, client.clone(), &service, controllers).await
