@@ -107,9 +107,9 @@ impl Engine<'_> {
         let params =
             DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         match api.delete(name, &params).await {
-            // Gone, or another one of the same name.
-            Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => return Ok(()),
-            Ok(answer) if answer.is_right() => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+            // It goes already, or it is another one of the same name, and the wait ends at once.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
             Ok(_) => {}
             Err(error) => return Err(Error::request(format!("delete {what}"))(error)),
         }
