@@ -131,7 +131,7 @@ async fn deploy(
         printer.plain(screen::dry_run(&prepared, values.given()));
         return Ok(());
     }
-    let result = engine.install(&prepared, flags.timeout, interrupted()).await;
+    let result = engine.install(&prepared, flags.timeout, interrupted).await;
     drop(engine);
     match result {
         Ok(outcome) => {

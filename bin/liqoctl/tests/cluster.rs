@@ -87,6 +87,8 @@ impl Lab {
         let text = self.fails(&[&["install", "--as", "nobody"], &NETWORKS[..]].concat()).await;
         assert!(text.contains("you cannot create namespaces"), "{text}");
         assert!(text.contains("create deployments.apps in namespace liqo"), "{text}");
+        let text = self.fails(&install(&["--enable-metrics"])).await;
+        assert!(text.contains("knows no PodMonitor of monitoring.coreos.com/v1"), "{text}");
         let set = ["install", "--set", "gatway.replicas=2"];
         let text = self.fails(&[&set, &NETWORKS[..]].concat()).await;
         assert!(text.contains("did you mean gateway?"), "{text}");
