@@ -10,7 +10,8 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, ResourceExt as _};
 use liqo_api::keys::manager;
 use liqo_install::object::Id;
-use serde_json::Value;
+use liqo_install::ownership;
+use serde_json::{Value, json};
 
 use crate::{Engine, Error};
 
@@ -89,8 +90,20 @@ impl Engine<'_> {
         // Fields that are sent are the release's; all others stay whose they are.
         let params = PatchParams::apply(manager::LIQOCTL).force();
         let api = self.api(&id, object);
+        let failed = || Error::request(format!("apply {id}"));
         let written = api.patch(&id.name, &params, &Patch::Apply(object)).await;
-        written.map(drop).map_err(Error::request(format!("apply {id}")))
+        let written = written.map_err(failed())?;
+        let Some(owners) = ownership::adopted(written.managed_fields(), manager::LIQOCTL) else {
+            return Ok(());
+        };
+        // Helm has been here. What it wrote becomes ours, so that the rest of it can go.
+        let metadata = json!({
+            "managedFields": owners,
+            "resourceVersion": written.resource_version(),
+        });
+        let adopt = Patch::Merge(json!({ "metadata": metadata }));
+        api.patch(&id.name, &PatchParams::default(), &adopt).await.map_err(failed())?;
+        api.patch(&id.name, &params, &Patch::Apply(object)).await.map(drop).map_err(failed())
     }
 
     /// Deletes objects, the last first, and waits until they are gone; `is_ours` tells which.

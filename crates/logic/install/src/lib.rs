@@ -19,6 +19,7 @@ pub mod history;
 pub mod merge;
 pub mod name;
 pub mod object;
+pub mod ownership;
 pub mod provider;
 pub mod ready;
 pub mod sanity;
