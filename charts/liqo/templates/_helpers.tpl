@@ -202,6 +202,13 @@ volumeMounts:
 {{- required "give discovery.config.clusterName: peers know the cluster by it" .Values.discovery.config.clusterName -}}
 {{- end -}}
 
+{{/*
+Whether Liqo connects the clusters' networks. The gateway, the routes and the network manager are not
+part of this version yet, so for now something else has to, whatever networking.internal says.
+*/}}
+{{- define "liqo.fabric" -}}
+{{- end -}}
+
 {{/* What all webhooks have in common, but for the rules. */}}
 {{- define "liqo.webhook" -}}
 admissionReviewVersions: [v1, v1beta1]

@@ -5,7 +5,7 @@
 {{- $ipam := .Values.networkManager.externalIPAM -}}
 {{- if $ipam.enabled -}}
 {{- required "give networkManager.externalIPAM.url" $ipam.url -}}
-{{- else if .Values.networking.internal -}}
+{{- else if include "liqo.fabric" . -}}
 {{- printf "%s.%s:6000" (include "liqo.object" (dict "root" . "name" "network-manager")) .Release.Namespace -}}
 {{- end -}}
 {{- end -}}
@@ -27,7 +27,7 @@
 {{- if not (contains " --enable-apiserver-support" $given) -}}
 {{- $args = append $args "--enable-apiserver-support=true" -}}
 {{- end -}}
-{{- if not (or .Values.networking.internal (contains " --node-check-network" $given)) -}}
+{{- if not (or (include "liqo.fabric" .) (contains " --node-check-network" $given)) -}}
 {{- $args = append $args "--node-check-network=false" -}}
 {{- end -}}
 {{- if not (or .Values.networking.reflectIPs (contains " --disable-ip-reflection" $given)) -}}

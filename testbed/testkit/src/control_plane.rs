@@ -7,13 +7,18 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use kube::Client;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::PostParams;
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client, ResourceExt as _};
 use liqo_playground::engine;
 use liqo_playground::pki::Pki;
 use liqo_playground::plan::{API_PORT, Plan};
 use liqo_playground::progress::Line;
 use liqo_playground::topology::Topology;
 use tempfile::TempDir;
+use tokio::time::timeout;
 
 use crate::machine::{cache, home};
 
@@ -91,12 +96,25 @@ impl ControlPlane {
         self.folder.path().join("kubeconfig")
     }
 
+    /// Makes custom resources known, and waits until they are served.
+    pub async fn define(&self, definitions: Vec<CustomResourceDefinition>) -> Result<()> {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        for definition in &definitions {
+            api.create(&PostParams::default(), definition).await?;
+        }
+        for definition in definitions {
+            let name = definition.name_any();
+            let served = await_condition(api.clone(), &name, is_crd_established());
+            timeout(LIMIT, served).await.with_context(|| format!("{name} is not served"))??;
+        }
+        Ok(())
+    }
+
     async fn wait_until_ready(&self) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {
             // Objects in namespaces can be made once the default one is there.
-            let spaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
-                kube::Api::all(self.client.clone());
+            let spaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client.clone());
             if spaces.get("default").await.is_ok() {
                 return Ok(());
             }

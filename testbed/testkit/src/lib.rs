@@ -3,7 +3,7 @@
 //! - [`ControlPlane`]: etcd and an API server, for tests that need nothing else;
 //! - [`Lab`]: a whole playground, for tests that need real nodes and real packets;
 //! - [`fixtures`]: objects in words;
-//! - [`eventually`]: waits that end, and say what was missing.
+//! - [`eventually`] and [`until`]: waits that end, and say what was missing.
 
 mod control_plane;
 pub mod fixtures;
@@ -16,4 +16,4 @@ pub use control_plane::ControlPlane;
 pub use lab::{Lab, command, own_prefix};
 pub use machine::{Traces, places};
 pub use scenario::Scenario;
-pub use wait::eventually;
+pub use wait::{eventually, until};

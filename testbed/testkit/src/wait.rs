@@ -1,10 +1,13 @@
 //! Waits that look at the state of things until it is right, and give up in time.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
 
 /// How long to pause between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -25,6 +28,28 @@ pub fn eventually<T, E: Display>(
             Err(_) => thread::sleep(PAUSE),
         }
     }
+}
+
+/// How long an object may take to become right.
+const OBJECT_LIMIT: Duration = Duration::from_secs(20);
+
+/// Watches an object until it is right, or there is none and that is right.
+pub async fn until<K>(
+    what: &str,
+    api: &Api<K>,
+    name: &str,
+    is_right: impl Fn(Option<&K>) -> bool,
+) -> Result<Option<K>>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let waited = await_condition(api.clone(), name, is_right);
+    let limit = OBJECT_LIMIT.as_secs();
+    if let Ok(object) = tokio::time::timeout(OBJECT_LIMIT, waited).await {
+        return object.with_context(|| what.to_owned());
+    }
+    let last = api.get_opt(name).await?;
+    Err(anyhow!("{what}: not within {limit} s; last: {last:#?}"))
 }
 
 #[cfg(test)]

@@ -6,6 +6,12 @@ use std::net::IpAddr;
 pub const VK_CREATED: &str = "VkCreated";
 /// The virtual kubelet of an offer is gone.
 pub const VK_DELETED: &str = "VkDeleted";
+/// The API server of a remote cluster answers again.
+pub const API_SERVER_READY: &str = "APIServerReady";
+/// The API server of a remote cluster does not answer.
+pub const API_SERVER_NOT_READY: &str = "APIServerNotReady";
+/// A remote cluster did not take part in the end of a peering, and may keep something of it.
+pub const PEER_NOT_CLEANED: &str = "PeerNotCleaned";
 /// A selector of clusters makes no sense.
 pub const INVALID: &str = "Invalid";
 /// A tunnel, its rules or its routes have changed, or could not.
@@ -34,6 +40,8 @@ pub const RESCHEDULING_REQUIRED: &str = "ReschedulingRequired";
 /// A peer was given an identity for another key than before.
 pub const IDENTITY_REPLACED: &str = "IdentityReplaced";
 
+/// Who reports on peerings.
+pub const FROM_FOREIGN_CLUSTER: &str = "ForeignCluster";
 /// Who reports on offers.
 pub const FROM_RESOURCE_OFFER: &str = "ResourceOffer";
 /// Who reports on namespaces that extend to other clusters.

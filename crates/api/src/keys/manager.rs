@@ -20,6 +20,8 @@ pub const VIRTUAL_NODE: &str = "virtual-node.liqo.io";
 pub const NAMESPACE_MAP: &str = "namespace-map.liqo.io";
 /// The controller that extends namespaces to other clusters.
 pub const NAMESPACE_OFFLOADING: &str = "namespace-offloading.liqo.io";
+/// The controller manager, on the certificates that webhooks are trusted by.
+pub const WEBHOOK: &str = "webhook.liqo.io";
 /// The provisioner of local volumes.
 pub const STORAGE: &str = "storage.liqo.io";
 /// The replicator of custom resources between clusters.
@@ -36,5 +38,7 @@ pub const GATEWAY: &str = "gateway.liqo.io";
 pub const ROUTE: &str = "route.liqo.io";
 /// The virtual kubelet, on its node and on local pods.
 pub const VIRTUAL_KUBELET: &str = "virtual-kubelet.liqo.io";
+/// The virtual kubelet, on a node that it empties.
+pub const DRAIN: &str = "drain.virtual-kubelet.liqo.io";
 /// The user's command line tool.
 pub const LIQOCTL: &str = "liqoctl";

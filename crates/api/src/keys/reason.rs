@@ -6,6 +6,8 @@ pub const FOREIGN_CLUSTER_PROCESSABLE: &str = "ForeignClusterProcessable";
 pub const LOCAL_CLUSTER: &str = "LocalCluster";
 /// Peering: an older ForeignCluster has the same identifier.
 pub const CLUSTER_ID_REPETITION: &str = "ClusterIDRepetition";
+/// Peering: the identity in the ForeignCluster is none.
+pub const INVALID_CLUSTER_IDENTITY: &str = "InvalidClusterIdentity";
 /// Peering: the proxy URL does not read as one.
 pub const INVALID_PROXY_URL: &str = "InvalidProxyURL";
 

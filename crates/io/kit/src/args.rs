@@ -3,6 +3,8 @@
 //! The flags are those of Go programs: one dash does what two do, and a yes-or-no flag may carry
 //! its value. [`double_dashes`] turns the first into what clap reads.
 
+pub mod values;
+
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;

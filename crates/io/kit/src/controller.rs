@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::events::{Events, Note};
-use crate::keyed::chain;
+use crate::keyed::{Ending, chain};
 use crate::metrics::Metrics;
 use crate::retry::{Backoff, Failure, Retry};
 use crate::watch::{Key, Object};
@@ -39,6 +39,14 @@ impl Runs {
     /// Shows the counter; once for all controllers of a component.
     pub fn register(metrics: &Metrics) -> Self {
         Self(metrics.register("controller_runs", "Runs of controllers", Family::default()))
+    }
+
+    /// Counts a run of a [queue](crate::keyed::Queue) under its name.
+    pub fn note(&self, queue: &'static str, ending: Ending) {
+        match ending {
+            Ending::Done => self.count(queue, "ok"),
+            Ending::Failed(reason) => self.count(queue, reason),
+        }
     }
 
     fn count(&self, controller: &'static str, result: &'static str) {

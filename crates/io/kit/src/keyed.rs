@@ -169,7 +169,7 @@ impl<O: Fn(Ending)> Queue<O> {
 }
 
 /// An error with all its causes, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

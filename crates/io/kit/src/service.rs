@@ -95,6 +95,14 @@ impl Service {
         self.serve("health", listen, routes.merge(admin::log_routes(self.logs.clone()))).await
     }
 
+    /// Tells health, metrics and logs at one address, for components that have no more.
+    pub async fn serve_admin(&self, listen: &Listen) -> Result<SocketAddr, Error> {
+        let routes = admin::health_routes(self.health.clone())
+            .merge(admin::metrics_routes(self.metrics.clone()))
+            .merge(admin::log_routes(self.logs.clone()));
+        self.serve("admin", listen, routes).await
+    }
+
     /// Shows metrics at an address.
     pub async fn serve_metrics(&self, listen: &Listen) -> Result<SocketAddr, Error> {
         self.serve("metrics", listen, admin::metrics_routes(self.metrics.clone())).await

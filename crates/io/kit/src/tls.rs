@@ -18,7 +18,8 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use time::OffsetDateTime;
 use tokio::sync::watch;
@@ -40,6 +41,9 @@ pub enum Error {
         /// Why.
         source: pem::Error,
     },
+    /// A text is no certificate or no key.
+    #[error("cannot read the certificate")]
+    Parse(#[source] pem::Error),
     /// The key does not fit, or is of a kind that is not known.
     #[error("cannot use the certificate")]
     Use(#[source] rustls::Error),
@@ -133,10 +137,23 @@ impl Certificate {
         Ok((this, follow))
     }
 
+    /// Uses a given certificate until it is replaced by another one.
+    pub fn given(pair: &Pair) -> Result<(Self, Replace), Error> {
+        let current = Arc::new(Current(RwLock::new(parse(pair)?)));
+        let (tell, loads) = watch::channel(0);
+        Ok((Self { current: Arc::clone(&current), loads }, Replace { current, tell }))
+    }
+
     /// A server with this certificate, also after it has changed; TLS 1.2 and later.
     pub fn server(&self) -> Arc<ServerConfig> {
+        self.server_for(Arc::new(NoClientAuth))
+    }
+
+    /// The same for clients that have to show certificates of their own.
+    pub fn server_for(&self, clients: Arc<dyn ClientCertVerifier>) -> Arc<ServerConfig> {
         let resolver: Arc<dyn ResolvesServerCert> = Arc::<Current>::clone(&self.current);
-        let mut config = ServerConfig::builder().with_no_client_auth().with_cert_resolver(resolver);
+        let mut config =
+            ServerConfig::builder().with_client_cert_verifier(clients).with_cert_resolver(resolver);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Arc::new(config)
     }
@@ -144,6 +161,22 @@ impl Certificate {
     /// Waits for the certificate to change; false when nobody follows it any more.
     pub async fn changed(&mut self) -> bool {
         self.loads.changed().await.is_ok()
+    }
+}
+
+/// Replaces a given certificate.
+pub struct Replace {
+    current: Arc<Current>,
+    tell: watch::Sender<u64>,
+}
+
+impl Replace {
+    /// Uses another certificate for new connections.
+    pub fn with(&self, pair: &Pair) -> Result<(), Error> {
+        if self.current.replace(parse(pair)?) {
+            self.tell.send_modify(|count| *count += 1);
+        }
+        Ok(())
     }
 }
 
@@ -172,12 +205,27 @@ impl ResolvesServerCert for Current {
     }
 }
 
+fn parse(pair: &Pair) -> Result<Arc<CertifiedKey>, Error> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pair.certificate.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(Error::Parse)?;
+    let private = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(Error::Parse)?;
+    certified(chain, private)
+}
+
 fn load(certificate: &Path, key: &Path) -> Result<Arc<CertifiedKey>, Error> {
     let read = |path: &Path, source| Error::Read { path: path.to_owned(), source };
     let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .map_err(|source| read(certificate, source))?;
     let private = PrivateKeyDer::from_pem_file(key).map_err(|source| read(key, source))?;
+    certified(chain, private)
+}
+
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    private: PrivateKeyDer<'static>,
+) -> Result<Arc<CertifiedKey>, Error> {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     CertifiedKey::from_der(chain, private, &provider).map(Arc::new).map_err(Error::Use)
 }

@@ -19,11 +19,12 @@ mod values;
 mod yaml;
 
 pub use chart::{Chart, Metadata};
-pub use release::{Record, Release, Status};
-pub use render::{Document, Hook, Rendered, Target, render};
+pub use release::{Info, Record, Release, Status};
+pub use render::{Document, Hook, Rendered, Target, documents, render};
 pub use schema::{Problem, check, schema};
 pub use set::Expression;
 pub use values::{Overrides, Values};
+pub use yaml::write as to_yaml;
 
 /// Why there is nothing to install.
 #[derive(Debug, thiserror::Error)]

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Chart, Document, Error, Hook, Metadata, Rendered, Target, Values};
+use crate::{Chart, Document, Error, Hook, Metadata, Rendered, Target, Values, documents, values};
 
 /// Type of the Secret.
 const TYPE: &str = "helm.sh/release.v1";
@@ -155,6 +155,42 @@ impl Release {
         serde_json::from_value(self.chart.get("metadata")?.clone()).ok()
     }
 
+    /// The objects of the release, in the order of their installation.
+    pub fn documents(&self) -> Result<Vec<Document>, Error> {
+        documents(&self.manifest)
+    }
+
+    /// The hooks of an event, in the order in which they are applied.
+    pub fn hooks_of(&self, event: &str) -> Result<Vec<Hook>, Error> {
+        let mut hooks = vec![];
+        for hook in &self.hooks {
+            let text = |name: &str| hook.get(name).and_then(Value::as_str).unwrap_or_default();
+            let texts = |name: &str| -> Vec<String> {
+                let list = hook.get(name).and_then(Value::as_array).into_iter().flatten();
+                list.filter_map(Value::as_str).map(str::to_owned).collect()
+            };
+            let events = texts("events");
+            if !events.iter().any(|one| one == event) {
+                continue;
+            }
+            let weight = hook.get("weight").and_then(Value::as_i64).unwrap_or_default();
+            for mut document in documents(text("manifest"))? {
+                text("path").clone_into(&mut document.source);
+                let (events, delete_policies) = (events.clone(), texts("delete_policies"));
+                hooks.push(Hook { document, events, weight, delete_policies });
+            }
+        }
+        hooks.sort_by_key(|hook| hook.weight);
+        Ok(hooks)
+    }
+
+    /// All values it was installed with: the chart's own, and over them what the user said.
+    pub fn values(&self) -> Value {
+        let mut all = self.chart.get("values").cloned().unwrap_or_default();
+        values::lay_over(&mut all, self.config.clone());
+        all
+    }
+
     /// Writes the record.
     pub fn encode(&self, now: Timestamp) -> Result<Record, Error> {
         let json = serde_json::to_vec(self).map_err(|error| unfit("written", error))?;
@@ -270,6 +306,18 @@ mod tests {
     }
 
     #[test]
+    fn a_release_gives_back_the_objects_and_hooks_it_was_made_of() {
+        let (release, rendered) = (release(), rendered());
+
+        assert_eq!(release.documents().unwrap(), rendered.documents);
+        for event in ["pre-install", "post-upgrade", "pre-delete", "test"] {
+            let hooks = release.hooks_of(event).unwrap();
+            let expected: Vec<Hook> = rendered.hooks_of(event).into_iter().cloned().collect();
+            assert_eq!(hooks, expected, "{event}");
+        }
+    }
+
+    #[test]
     fn a_record_fits_into_a_secret() {
         assert!(release().encode(now()).unwrap().payload.len() < 200_000);
     }
@@ -281,6 +329,7 @@ mod tests {
         assert_eq!(release.metadata().unwrap().name, "liqo");
         assert_eq!(release.config.pointer("/discovery/config/clusterName"), Some(&json!("rome")));
         assert_eq!(release.chart.pointer("/values/gateway/replicas"), Some(&json!(1)));
+        assert_eq!(&release.values(), chart_and_values().1.all());
     }
 
     #[test]
@@ -291,15 +340,24 @@ mod tests {
     }
 
     fn release() -> Release {
+        let (chart, values) = chart_and_values();
+        let target = Target::new("v1.34.4");
+        Release::new(&chart, &values, &rendered(), &target, Status::Deployed, now()).unwrap()
+    }
+
+    fn rendered() -> Rendered {
+        let (chart, values) = chart_and_values();
+        render(&chart, &values, &Target::new("v1.34.4")).unwrap()
+    }
+
+    fn chart_and_values() -> (Chart, Values) {
         let chart = Chart::embedded().unwrap();
         let id = "41543714-6e17-4c7b-9bc9-70de7f7ae64f";
         let mut overrides = Overrides::default();
         overrides.set("discovery.config.clusterName=rome").unwrap();
         overrides.set(&format!("discovery.config.clusterIDOverride={id}")).unwrap();
         let values = Values::new(&chart, &overrides).unwrap();
-        let target = Target::new("v1.34.4");
-        let rendered = render(&chart, &values, &target).unwrap();
-        Release::new(&chart, &values, &rendered, &target, Status::Deployed, now()).unwrap()
+        (chart, values)
     }
 
     fn now() -> Timestamp {

@@ -244,6 +244,22 @@ fn without_methods(text: &str) -> String {
     result
 }
 
+/// Reads the text that [`Rendered::manifest`] writes, or Helm.
+pub fn documents(manifest: &str) -> Result<Vec<Document>, Error> {
+    let mut documents = vec![];
+    for text in split(manifest) {
+        let source = text.lines().find_map(|line| line.strip_prefix("# Source: "));
+        let source = source.unwrap_or("the manifest").trim().to_owned();
+        let object: Value = yaml::read(&source, &text)?;
+        if !object.is_null() {
+            let head = format!("# Source: {source}\n");
+            let text = text.strip_prefix(&head).unwrap_or(&text).to_owned();
+            documents.push(Document { source, text, object });
+        }
+    }
+    Ok(documents)
+}
+
 /// The documents of a text, without those that are empty.
 fn split(text: &str) -> Vec<String> {
     let mut documents = vec![String::new()];

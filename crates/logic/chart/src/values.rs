@@ -57,10 +57,7 @@ impl Values {
     /// A null takes a default away, as Helm has it.
     pub fn new(chart: &Chart, overrides: &Overrides) -> Result<Self, Error> {
         let mut all = chart.defaults()?;
-        if let Value::Object(all) = &mut all {
-            merge(all, overrides.values.clone());
-            drop_nulls(all);
-        }
+        lay_over(&mut all, overrides.as_value());
         if let Some(text) = chart.file("values.schema.json") {
             let schema: Value = yaml::read("values.schema.json", text)?;
             let problems = check(&schema, &all);
@@ -79,6 +76,14 @@ impl Values {
     /// Only what the user said.
     pub fn given(&self) -> &Value {
         &self.given
+    }
+}
+
+/// Puts a user's values over those of a chart; a null takes a default away.
+pub fn lay_over(all: &mut Value, given: Value) {
+    if let (Value::Object(all), Value::Object(given)) = (all, given) {
+        merge(all, given);
+        drop_nulls(all);
     }
 }
 

@@ -88,11 +88,6 @@ controllerManager: {config: {enableResourceEnforcement: true, enableNodeFailureC
 ",
         &["controllerManager.config.resourcePluginAddress=plugin:1", "networkConfig.mtu=1400"],
     ),
-    (
-        "local network",
-        "discovery: {config: {enableDiscovery: true, ttl: 30}}",
-        &["discovery.config.autojoin=false"],
-    ),
     ("telemetry", "telemetry: {enable: true, config: {endpoint: 'https://example.org/v1'}}", &[]),
     ("no metric agent", "metricAgent: {enable: false}", &["proxy.config.listeningPort=8200"]),
     (

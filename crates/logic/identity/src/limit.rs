@@ -80,8 +80,7 @@ impl Share {
             return;
         }
         self.left = self.left.saturating_add(parts).min(most);
-        self.since =
-            if self.left == most { now } else { self.since.saturating_add(pause * parts) };
+        self.since = if self.left == most { now } else { self.since.saturating_add(pause * parts) };
     }
 }
 

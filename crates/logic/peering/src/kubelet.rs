@@ -1,0 +1,339 @@
+//! The objects that make a virtual kubelet run: account, rights, Deployment.
+//!
+//! All of them follow the flags: what a new version or new flags change is changed on the live
+//! objects. The selector of the Deployment, which cannot change, has none of the labels that can.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EnvVar, EnvVarSource, ObjectFieldSelector, PodSpec, PodTemplateSpec,
+    ResourceRequirements, SecurityContext, ServiceAccount,
+};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use liqo_api::keys::{annotation, label, object, port};
+use liqo_api::names::{Cluster, ClusterId, InvalidName};
+use liqo_api::sharing::{ResourceOffer, StorageType};
+
+use crate::grants::cluster_role;
+
+/// The program that all components are.
+const PROGRAM: &str = "/usr/bin/liqo";
+
+/// How virtual kubelets run, by the flags.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The image.
+    pub image: String,
+    /// Annotations of the Deployment and its pods.
+    pub annotations: BTreeMap<String, String>,
+    /// Labels of the Deployment and its pods.
+    pub labels: BTreeMap<String, String>,
+    /// Further arguments.
+    pub args: Vec<String>,
+    /// What a virtual kubelet requests.
+    pub requests: BTreeMap<String, Quantity>,
+    /// What a virtual kubelet may use.
+    pub limits: BTreeMap<String, Quantity>,
+    /// The address and port of its metrics, if it shows any.
+    pub metrics: Option<(String, u16)>,
+    /// The address manager, if there is one.
+    pub ipam: Option<String>,
+    /// Annotations of virtual nodes.
+    pub node_annotations: BTreeMap<String, String>,
+    /// Labels of virtual nodes.
+    pub node_labels: BTreeMap<String, String>,
+}
+
+/// The virtual kubelet for an offer.
+#[derive(Clone, Copy, Debug)]
+pub struct Kubelet<'a> {
+    /// This cluster.
+    pub home: &'a Cluster,
+    /// The cluster that made the offer.
+    pub provider: &'a Cluster,
+    /// The tenant namespace.
+    pub tenant: &'a str,
+    /// The offer.
+    pub offer: &'a ResourceOffer,
+    /// How virtual kubelets run.
+    pub settings: &'a Settings,
+}
+
+impl Kubelet<'_> {
+    /// Its account.
+    pub fn service_account(&self) -> ServiceAccount {
+        ServiceAccount {
+            metadata: self.metadata(BTreeMap::new(), BTreeMap::new()),
+            ..ServiceAccount::default()
+        }
+    }
+
+    /// Its rights in this cluster.
+    pub fn binding(&self) -> ClusterRoleBinding {
+        let labels = [
+            (label::APP_MANAGED_BY, label::MANAGED_BY_ADVERTISEMENT_OPERATOR),
+            (label::CLUSTER_ID, self.provider.id.as_str()),
+        ];
+        let name = object::virtual_kubelet_binding(&self.provider.unique_name());
+        ClusterRoleBinding {
+            metadata: ObjectMeta {
+                name: Some(name),
+                labels: Some(owned(&labels)),
+                ..ObjectMeta::default()
+            },
+            role_ref: cluster_role(object::ROLE_VIRTUAL_KUBELET_LOCAL),
+            subjects: Some(vec![Subject {
+                api_group: None,
+                kind: "ServiceAccount".to_owned(),
+                name: object::VIRTUAL_KUBELET.to_owned(),
+                namespace: Some(self.tenant.to_owned()),
+            }]),
+        }
+    }
+
+    /// Its Deployment.
+    pub fn deployment(&self) -> Result<Deployment, InvalidName> {
+        let Settings { annotations, labels, .. } = self.settings;
+        let selector = selector(&self.provider.id);
+        let labels: BTreeMap<_, _> = labels.clone().into_iter().chain(selector.clone()).collect();
+        let offer = self.offer.metadata.name.clone().unwrap_or_default();
+        let mut own = annotations.clone();
+        own.insert(annotation::RESOURCE_OFFER.to_owned(), offer);
+        let pod = ObjectMeta {
+            labels: Some(labels.clone()),
+            annotations: (!annotations.is_empty()).then(|| annotations.clone()),
+            ..ObjectMeta::default()
+        };
+        let spec = PodSpec {
+            containers: vec![self.container()?],
+            service_account_name: Some(object::VIRTUAL_KUBELET.to_owned()),
+            ..PodSpec::default()
+        };
+        Ok(Deployment {
+            metadata: self.metadata(labels, own),
+            spec: DeploymentSpec {
+                replicas: Some(1),
+                selector: LabelSelector {
+                    match_labels: Some(selector),
+                    ..LabelSelector::default()
+                },
+                // Two of them would speak for one node.
+                strategy: Some(DeploymentStrategy {
+                    type_: Some("Recreate".to_owned()),
+                    ..DeploymentStrategy::default()
+                }),
+                template: PodTemplateSpec { metadata: Some(pod), spec: Some(spec) },
+                ..DeploymentSpec::default()
+            },
+            status: None,
+        })
+    }
+
+    fn container(&self) -> Result<Container, InvalidName> {
+        let Settings { image, requests, limits, metrics, .. } = self.settings;
+        let list = |list: &BTreeMap<String, Quantity>| (!list.is_empty()).then(|| list.clone());
+        let address = ObjectFieldSelector {
+            field_path: "status.podIP".to_owned(),
+            ..ObjectFieldSelector::default()
+        };
+        let resources = ResourceRequirements {
+            requests: list(requests),
+            limits: list(limits),
+            ..ResourceRequirements::default()
+        };
+        Ok(Container {
+            name: object::VIRTUAL_KUBELET.to_owned(),
+            image: Some(image.clone()),
+            command: Some([PROGRAM, object::VIRTUAL_KUBELET].map(str::to_owned).into()),
+            args: Some(self.args()?),
+            env: Some(vec![EnvVar {
+                name: "POD_IP".to_owned(),
+                value_from: Some(EnvVarSource {
+                    field_ref: Some(address),
+                    ..EnvVarSource::default()
+                }),
+                ..EnvVar::default()
+            }]),
+            ports: metrics.as_ref().map(|(_, number)| {
+                vec![ContainerPort {
+                    name: Some(port::NAME_METRICS.to_owned()),
+                    container_port: i32::from(*number),
+                    protocol: Some("TCP".to_owned()),
+                    ..ContainerPort::default()
+                }]
+            }),
+            resources: (resources != ResourceRequirements::default()).then_some(resources),
+            security_context: Some(SecurityContext {
+                allow_privilege_escalation: Some(false),
+                ..SecurityContext::default()
+            }),
+            ..Container::default()
+        })
+    }
+
+    fn args(&self) -> Result<Vec<String>, InvalidName> {
+        let Self { home, provider, tenant, offer, settings } = self;
+        let mut args = vec![
+            format!("--foreign-cluster-id={}", provider.id),
+            format!("--foreign-cluster-name={}", provider.name),
+            format!("--nodename={}", provider.virtual_node()?),
+            "--node-ip=$(POD_IP)".to_owned(),
+            format!("--tenant-namespace={tenant}"),
+            format!("--home-cluster-id={}", home.id),
+            format!("--home-cluster-name={}", home.name),
+        ];
+        args.extend(settings.ipam.as_ref().map(|ipam| format!("--ipam-server={ipam}")));
+        if let Some(class) = storage_class(&offer.spec.storage_classes) {
+            args.push("--enable-storage".to_owned());
+            args.push(format!("--remote-real-storage-class-name={class}"));
+        }
+        let pairs = |flag: &str, pairs: &BTreeMap<String, String>| {
+            let text: Vec<_> =
+                pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            (!text.is_empty()).then(|| format!("--{flag}={}", text.join(",")))
+        };
+        args.extend(pairs("node-extra-annotations", &settings.node_annotations));
+        args.extend(pairs("node-extra-labels", &settings.node_labels));
+        args.extend(settings.args.iter().cloned());
+        args.push(format!("--metrics-enabled={}", settings.metrics.is_some()));
+        args.extend(
+            settings.metrics.as_ref().map(|(address, _)| format!("--metrics-address={address}")),
+        );
+        Ok(args)
+    }
+
+    fn metadata(
+        &self,
+        labels: BTreeMap<String, String>,
+        annotations: BTreeMap<String, String>,
+    ) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(object::VIRTUAL_KUBELET.to_owned()),
+            namespace: Some(self.tenant.to_owned()),
+            labels: (!labels.is_empty()).then_some(labels),
+            annotations: (!annotations.is_empty()).then_some(annotations),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+/// The labels by which the virtual kubelet for a cluster is found.
+pub fn selector(provider: &ClusterId) -> BTreeMap<String, String> {
+    owned(&[
+        (label::APP_NAME, object::VIRTUAL_KUBELET),
+        (label::APP_INSTANCE, object::VIRTUAL_KUBELET),
+        (label::APP_COMPONENT, object::VIRTUAL_KUBELET),
+        (label::APP_MANAGED_BY, label::MANAGED_BY_ADVERTISEMENT_OPERATOR),
+        (label::APP_PART_OF, label::PART_OF_LIQO),
+        (label::CLUSTER_ID, provider.as_str()),
+    ])
+}
+
+/// The class for volumes at the provider: its default one, or else the first it offers.
+///
+/// A class whose volumes would come back from other clusters is the last one to take.
+fn storage_class(classes: &[StorageType]) -> Option<&str> {
+    let is_real = |class: &&StorageType| class.storage_class_name != object::STORAGE_CLASS;
+    let class = classes
+        .iter()
+        .find(|class| class.default)
+        .or_else(|| classes.iter().find(is_real))
+        .or_else(|| classes.first())?;
+    Some(&class.storage_class_name)
+}
+
+fn owned(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{MILAN, ROME, cluster, offer};
+
+    #[test]
+    fn a_virtual_kubelet_is_told_all_it_has_to_know() {
+        let settings = Settings {
+            image: "example.org/liqo:v0".to_owned(),
+            args: vec!["--enable-apiserver-support=true".to_owned()],
+            ipam: Some("liqo-network-manager.liqo:6000".to_owned()),
+            ..Settings::default()
+        };
+        insta::assert_snapshot!(serde_saphyr::to_string(&deployment(&settings)).unwrap());
+    }
+
+    #[test]
+    fn everything_that_can_be_set_is_set() {
+        let map = |name: &str, value: &str| owned(&[(name, value)]);
+        let amount = |text: &str| BTreeMap::from([("cpu".to_owned(), Quantity(text.to_owned()))]);
+        let settings = Settings {
+            image: "example.org/liqo:v0".to_owned(),
+            annotations: map("note", "a"),
+            labels: map("team", "b"),
+            requests: amount("100m"),
+            limits: amount("1"),
+            metrics: Some((":5872".to_owned(), 5872)),
+            node_annotations: map("c", "d"),
+            node_labels: map("e", "f"),
+            ..Settings::default()
+        };
+        let deployment = deployment(&settings);
+        assert_eq!(deployment.metadata.labels.as_ref().unwrap()["team"], "b");
+        assert_eq!(deployment.metadata.annotations.as_ref().unwrap()["note"], "a");
+        let spec = deployment.spec;
+        assert!(!spec.selector.match_labels.unwrap().contains_key("team"));
+        let pod = spec.template.metadata.unwrap();
+        assert_eq!(pod.labels.unwrap()["team"], "b");
+        assert_eq!(pod.annotations.unwrap().len(), 1);
+        let container = &spec.template.spec.unwrap().containers[0];
+        let args = container.args.as_ref().unwrap();
+        for arg in [
+            "--node-extra-annotations=c=d",
+            "--node-extra-labels=e=f",
+            "--metrics-enabled=true",
+            "--metrics-address=:5872",
+        ] {
+            assert!(args.iter().any(|one| one == arg), "{arg} in {args:?}");
+        }
+        assert_eq!(container.ports.as_ref().unwrap()[0].container_port, 5872);
+        assert!(container.resources.as_ref().unwrap().limits.is_some());
+    }
+
+    #[test]
+    fn volumes_do_not_come_back_from_the_provider() {
+        let class =
+            |name: &str, default| StorageType { storage_class_name: name.to_owned(), default };
+        let pick = |classes: &[StorageType]| storage_class(classes).map(str::to_owned);
+        assert_eq!(pick(&[class("liqo", false), class("disk", false)]).as_deref(), Some("disk"));
+        assert_eq!(pick(&[class("disk", false), class("fast", true)]).as_deref(), Some("fast"));
+        assert_eq!(pick(&[class("liqo", false)]).as_deref(), Some("liqo"));
+        assert_eq!(pick(&[]), None);
+    }
+
+    #[test]
+    fn its_rights_are_those_of_its_tenant_namespace() {
+        let (home, provider) = (cluster(ROME, "rome"), cluster(MILAN, "milan"));
+        let (offer, settings) = (offer("milan"), Settings::default());
+        let kubelet = Kubelet {
+            home: &home,
+            provider: &provider,
+            tenant: "tenant",
+            offer: &offer,
+            settings: &settings,
+        };
+        insta::assert_snapshot!(serde_saphyr::to_string(&kubelet.binding()).unwrap());
+    }
+
+    fn deployment(settings: &Settings) -> Deployment {
+        let (home, provider) = (cluster(ROME, "rome"), cluster(MILAN, "milan"));
+        let mut offer = offer("milan");
+        offer.spec.storage_classes =
+            vec![StorageType { storage_class_name: "disk".to_owned(), default: true }];
+        let tenant = "liqo-tenant-milan-ee0b4a";
+        let kubelet = Kubelet { home: &home, provider: &provider, tenant, offer: &offer, settings };
+        kubelet.deployment().unwrap()
+    }
+}

@@ -1,0 +1,118 @@
+//! What a consumer does about an offer it received.
+//!
+//! ```text
+//!   Pending ──(a person, with manual acceptance)──> Accepted ──> virtual kubelet runs
+//!                                                      │
+//!       refused, withdrawn or deleted                  v
+//!   node drained by its virtual kubelet ──> virtual kubelet stopped ──> offer let go
+//! ```
+
+use jiff::{SignedDuration, Timestamp};
+use kube_core::ResourceExt as _;
+use liqo_api::discovery::ForeignCluster;
+use liqo_api::keys::finalizer;
+use liqo_api::sharing::{OfferPhase, ResourceOffer, ResourceOfferStatus, VirtualKubeletStatus};
+
+use crate::{PATIENCE, until};
+
+/// All that a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The offer received.
+    pub offer: &'a ResourceOffer,
+    /// The cluster that made it, if it is known.
+    pub foreign: Option<&'a ForeignCluster>,
+    /// Whether there is a virtual kubelet for it.
+    pub has_kubelet: bool,
+    /// Whether offers are accepted without asking a person.
+    pub auto_accept: bool,
+}
+
+/// An effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make the offer belong to the cluster that made it.
+    Own,
+    /// Keep the offer until its virtual kubelet is gone.
+    Hold,
+    /// Run the virtual kubelet, as the flags want it now.
+    Run,
+    /// Stop the virtual kubelet.
+    Stop,
+    /// Remove the node in the place of its virtual kubelet, and tell users.
+    RemoveNode,
+    /// Let the offer go.
+    Release,
+}
+
+/// What to do, in this order, and what to report then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Effects, in order.
+    pub actions: Vec<Action>,
+    /// The status to report.
+    pub status: ResourceOfferStatus,
+    /// When to look again, if nothing happens before.
+    pub again: Option<SignedDuration>,
+}
+
+/// Decides what to do about an offer.
+pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
+    let offer = seen.offer;
+    let before = offer.status.clone().unwrap_or_default();
+    let phase = match before.phase {
+        OfferPhase::Pending if seen.auto_accept => OfferPhase::Accepted,
+        OfferPhase::Pending => OfferPhase::ManualActionRequired,
+        phase @ (OfferPhase::ManualActionRequired | OfferPhase::Accepted | OfferPhase::Refused) => {
+            phase
+        }
+    };
+    let mut decision = Decision {
+        actions: vec![],
+        status: ResourceOfferStatus { phase, virtual_kubelet_status: VirtualKubeletStatus::None },
+        again: None,
+    };
+    let has = |name: &str| offer.finalizers().iter().any(|finalizer| finalizer == name);
+    let is_deleting = offer.metadata.deletion_timestamp.is_some();
+    if !is_deleting && seen.foreign.is_some_and(|foreign| !is_owned_by(offer, foreign)) {
+        decision.actions.push(Action::Own);
+    }
+    let is_withdrawn = offer.spec.withdrawal_timestamp.is_some();
+    if phase == OfferPhase::Accepted && !is_deleting && !is_withdrawn && seen.foreign.is_some() {
+        if !has(finalizer::VIRTUAL_KUBELET) {
+            decision.actions.push(Action::Hold);
+        }
+        decision.actions.push(Action::Run);
+        decision.status.virtual_kubelet_status = VirtualKubeletStatus::Created;
+        return decision;
+    }
+    if has(finalizer::NODE) {
+        decision.status.virtual_kubelet_status = VirtualKubeletStatus::Deleting;
+        if seen.has_kubelet {
+            // Draining takes as long as pods need; the virtual kubelet bounds it.
+            return decision;
+        }
+        // Nobody is left to drain the node.
+        let began = offer.spec.withdrawal_timestamp.as_ref();
+        let began = offer.metadata.deletion_timestamp.as_ref().or(began);
+        decision.again = until(began, PATIENCE, now);
+        if began.is_some() && decision.again.is_none() {
+            decision.actions.push(Action::RemoveNode);
+        }
+        return decision;
+    }
+    if seen.has_kubelet || has(finalizer::VIRTUAL_KUBELET) {
+        decision.actions.push(Action::Stop);
+    }
+    if has(finalizer::VIRTUAL_KUBELET) {
+        decision.actions.push(Action::Release);
+    }
+    decision
+}
+
+fn is_owned_by(offer: &ResourceOffer, foreign: &ForeignCluster) -> bool {
+    offer.owner_references().iter().any(|owner| Some(&owner.uid) == foreign.uid().as_ref())
+}
+
+#[cfg(test)]
+mod tests;

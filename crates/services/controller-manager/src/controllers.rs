@@ -1,0 +1,257 @@
+//! The controllers, and what they share.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::stream::poll_fn;
+use kube::Client;
+use liqo_api::keys::{event, object};
+use liqo_kit::client::Manners;
+use liqo_kit::controller::Runs;
+use liqo_kit::events::Events;
+use liqo_kit::health::Check;
+use liqo_kit::keyed::{Next, Queue};
+use liqo_kit::service::Service;
+use liqo_kit::watch::Key;
+use liqo_peering::{foreign, kubelet};
+use tokio::sync::mpsc::Receiver;
+
+use crate::Args;
+use crate::args::KubeletArgs;
+use crate::error::Error;
+use crate::foreign::ForeignClusters;
+use crate::monitor::Monitor;
+use crate::offer::Offers;
+use crate::probe::Probes;
+use crate::reader::Reader;
+use crate::request::{self, Requests};
+use crate::routes::{Routes, routes};
+use crate::virtual_node::VirtualNodes;
+use crate::world::World;
+
+/// How many peers are probed at once: one that does not answer must not hold up the others.
+const PROBES: u16 = 16;
+
+/// Runs the controllers until the service stops.
+pub async fn run(args: &Args, client: &Client, service: &Service, synced: Check) {
+    let home = args.home.cluster();
+    let namespace = &args.home.liqo_namespace;
+    let (world, touched) = World::new(client, home, namespace, args.offloading.enable_storage);
+    let (routes, inboxes) = routes();
+    routes.follow(&world, touched, service);
+
+    let monitor = Arc::new(Monitor::default());
+    spawn(service, "watch node sums", Arc::clone(&monitor).follow_nodes(client.clone()));
+    spawn(service, "watch pod sums", Arc::clone(&monitor).follow_pods(client.clone()));
+    let percentage = args.sharing.resource_sharing_percentage;
+    let reader = Arc::new(Reader::Local { monitor: Arc::clone(&monitor), percentage });
+
+    // Nothing is decided on what has not been seen.
+    let ready = async {
+        world.wait_until_ready().await?;
+        monitor.wait_until_ready().await
+    };
+    tokio::select! {
+        result = ready => if result.is_err() { return },
+        () = service.stop.cancelled() => return,
+    }
+    synced.pass();
+
+    let controllers = Controllers::new(args, client, service, &world, &monitor, reader);
+    controllers.start(service, inboxes);
+    controllers.follow_amounts(service, &world, &monitor, &routes);
+    spawn(service, "certificate approvals", crate::approver::run(world, client.clone()));
+    service.stop.cancelled().await;
+}
+
+/// Starts work that ends with the service.
+pub fn spawn(
+    service: &Service,
+    name: &'static str,
+    work: impl Future<Output = ()> + Send + 'static,
+) {
+    let stop = service.stop.clone();
+    service.tasks.spawn(name, async move {
+        tokio::select! {
+            () = work => {}
+            () = stop.cancelled() => {}
+        }
+    });
+}
+
+struct Controllers {
+    workers: u16,
+    clusters: Arc<ForeignClusters>,
+    probes: Arc<Probes>,
+    requests: Arc<Requests>,
+    offers: Arc<Offers>,
+    nodes: Arc<VirtualNodes>,
+    runs: Runs,
+}
+
+impl Controllers {
+    fn new(
+        args: &Args,
+        client: &Client,
+        service: &Service,
+        world: &World,
+        monitor: &Arc<Monitor>,
+        reader: Arc<Reader>,
+    ) -> Self {
+        let Args { peering, sharing, process, offloading, home, .. } = args;
+        let events = |name| Arc::new(Events::new(client.clone(), name));
+        let told = events(event::FROM_FOREIGN_CLUSTER);
+        let resync = process.resync_period;
+        let interval = peering.foreign_cluster_ping_interval;
+        let settings = foreign::Settings {
+            auto_join: peering.auto_join_discovered_clusters,
+            external_network: peering.disable_internal_network,
+            is_probing: !interval.is_zero(),
+        };
+        let clusters = ForeignClusters::new(
+            world.clone(),
+            Arc::clone(monitor),
+            Arc::clone(&told),
+            settings,
+            resync,
+        );
+        let manners = Manners { component: object::CONTROLLER_MANAGER, limits: args.client };
+        let limit = peering.foreign_cluster_ping_timeout;
+        let probes = Probes::new(world.clone(), told, manners, interval, limit);
+        let settings = request::Settings {
+            is_open: peering.enable_incoming_peering,
+            threshold: sharing.offer_update_threshold_percentage,
+            labels: home.cluster_labels.0.clone(),
+            storage_class: offloading.real_storage_class_name.clone(),
+            resync,
+        };
+        let requests = Requests::new(world.clone(), reader, settings);
+        let auto_accept = !peering.offer_disable_auto_accept;
+        let settings = kubelet_settings(&args.kubelet);
+        let told = events(event::FROM_RESOURCE_OFFER);
+        let offers = Offers::new(world.clone(), told, settings, auto_accept, resync);
+        Self {
+            workers: peering.foreign_cluster_workers,
+            clusters: Arc::new(clusters),
+            probes: Arc::new(probes),
+            requests: Arc::new(requests),
+            offers: Arc::new(offers),
+            nodes: Arc::new(VirtualNodes::new(world.clone())),
+            runs: Runs::register(&service.metrics),
+        }
+    }
+
+    fn start(&self, service: &Service, inboxes: crate::routes::Inboxes) {
+        let clusters = Arc::clone(&self.clusters);
+        self.queue(service, "foreign-clusters", self.workers, inboxes.clusters, move |key| {
+            let controller = Arc::clone(&clusters);
+            async move { controller.reconcile(key).await }
+        });
+        let probes = Arc::clone(&self.probes);
+        self.queue(service, "api-servers", PROBES, inboxes.probes, move |key| {
+            let controller = Arc::clone(&probes);
+            async move { controller.reconcile(key).await }
+        });
+        let requests = Arc::clone(&self.requests);
+        self.queue(service, "requests", 1, inboxes.requests, move |key| {
+            let controller = Arc::clone(&requests);
+            async move { controller.reconcile(key).await }
+        });
+        let offers = Arc::clone(&self.offers);
+        self.queue(service, "offers", 1, inboxes.offers, move |key| {
+            let controller = Arc::clone(&offers);
+            async move { controller.reconcile(key).await }
+        });
+        let nodes = Arc::clone(&self.nodes);
+        self.queue(service, "virtual-nodes", 1, inboxes.nodes, move |key| {
+            let controller = Arc::clone(&nodes);
+            async move { controller.reconcile(key).await }
+        });
+    }
+
+    fn queue<F>(
+        &self,
+        service: &Service,
+        name: &'static str,
+        workers: u16,
+        mut inbox: Receiver<Key>,
+        work: impl Fn(Key) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = Result<Next, Error>> + Send + 'static,
+    {
+        let stop = service.stop.clone();
+        let runs = self.runs.clone();
+        let keys = poll_fn(move |context| inbox.poll_recv(context));
+        let keys = keys.take_until(stop.cancelled_owned());
+        service.tasks.spawn(name, async move {
+            let queue =
+                Queue::new(name).workers(workers).observed_by(|ending| runs.note(name, ending));
+            queue.run(keys, work).await;
+        });
+    }
+
+    /// Looks at offers again when what is free has changed enough.
+    fn follow_amounts(
+        &self,
+        service: &Service,
+        world: &World,
+        monitor: &Arc<Monitor>,
+        routes: &Routes,
+    ) {
+        let (requests, world) = (Arc::clone(&self.requests), world.clone());
+        let (monitor, routes) = (Arc::clone(monitor), routes.clone());
+        let clusters = (world.clone(), Arc::clone(&monitor), routes.clone());
+        spawn(service, "watch amounts", async move {
+            monitor
+                .on_amounts(|| async {
+                    for (route, key) in routes.received_requests(&world) {
+                        let Some(request) = world.requests.object(&key) else { continue };
+                        if requests.is_out_of_date(&request).await {
+                            let _ = route.send(key).await;
+                        }
+                    }
+                })
+                .await;
+        });
+        let (world, monitor, routes) = clusters;
+        spawn(service, "watch addresses", async move {
+            monitor
+                .on_addresses(|| async {
+                    for (route, key) in routes.all_clusters(&world) {
+                        let _ = route.send(key).await;
+                    }
+                })
+                .await;
+        });
+    }
+}
+
+fn kubelet_settings(args: &KubeletArgs) -> kubelet::Settings {
+    let amounts = |cpu: &str, memory: &str| {
+        let pairs = [("cpu", cpu), ("memory", memory)].into_iter();
+        let some = pairs.filter(|(_, text)| {
+            text.parse::<liqo_sharing::quantity::Quantity>().is_ok_and(|amount| !amount.is_zero())
+        });
+        some.map(|(name, text)| {
+            (
+                name.to_owned(),
+                k8s_openapi::apimachinery::pkg::api::resource::Quantity(text.to_owned()),
+            )
+        })
+        .collect()
+    };
+    let address = &args.kubelet_metrics_address;
+    kubelet::Settings {
+        image: args.kubelet_image.clone(),
+        annotations: args.kubelet_extra_annotations.0.clone(),
+        labels: args.kubelet_extra_labels.0.clone(),
+        args: args.kubelet_extra_args.0.clone(),
+        requests: amounts(&args.kubelet_cpu_requests, &args.kubelet_ram_requests),
+        limits: amounts(&args.kubelet_cpu_limits, &args.kubelet_ram_limits),
+        metrics: args.kubelet_metrics_enabled.then(|| (address.to_string(), address.port)),
+        ipam: (!args.kubelet_ipam_server.is_empty()).then(|| args.kubelet_ipam_server.clone()),
+        node_annotations: args.node_extra_annotations.0.clone(),
+        node_labels: args.node_extra_labels.0.clone(),
+    }
+}

@@ -1,0 +1,229 @@
+//! Who has to look again when something changed.
+//!
+//! ```text
+//!  ForeignCluster ──> itself, its requests, its offers, its virtual node, the probe
+//!  request ─────────> itself, its cluster          offer ──> itself, its cluster, its request
+//!  in a tenant namespace ──> the cluster it is kept for
+//!  tokens, roles, our own address ──> every cluster
+//! ```
+//!
+//! What vanished is not in any store; where it lay says enough.
+
+use futures::StreamExt as _;
+use kube::ResourceExt as _;
+use liqo_api::keys::label;
+use liqo_kit::service::Service;
+use liqo_kit::watch::Key;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::controllers::spawn;
+use crate::world::{Keys, Touched, World, is_copy, is_tenant_of, remote};
+
+/// How many keys may wait between a watch and a queue.
+const ROOM: usize = 1024;
+
+/// A key, and the queue that has to work on it.
+type Wake = (Sender<Key>, Key);
+
+/// The ways to the queues.
+#[derive(Clone)]
+pub struct Routes {
+    /// To the controller of ForeignClusters.
+    pub clusters: Sender<Key>,
+    /// To the probe of remote API servers.
+    pub probes: Sender<Key>,
+    /// To the controller of requests received.
+    pub requests: Sender<Key>,
+    /// To the controller of offers received.
+    pub offers: Sender<Key>,
+    /// To the controller of virtual nodes.
+    pub nodes: Sender<Key>,
+}
+
+/// The other ends.
+pub struct Inboxes {
+    /// Of the controller of ForeignClusters.
+    pub clusters: Receiver<Key>,
+    /// Of the probe of remote API servers.
+    pub probes: Receiver<Key>,
+    /// Of the controller of requests received.
+    pub requests: Receiver<Key>,
+    /// Of the controller of offers received.
+    pub offers: Receiver<Key>,
+    /// Of the controller of virtual nodes.
+    pub nodes: Receiver<Key>,
+}
+
+/// The ways, and their ends.
+pub fn routes() -> (Routes, Inboxes) {
+    let [clusters, probes, requests, offers, nodes] = [(); 5].map(|()| channel(ROOM));
+    (
+        Routes {
+            clusters: clusters.0,
+            probes: probes.0,
+            requests: requests.0,
+            offers: offers.0,
+            nodes: nodes.0,
+        },
+        Inboxes {
+            clusters: clusters.1,
+            probes: probes.1,
+            requests: requests.1,
+            offers: offers.1,
+            nodes: nodes.1,
+        },
+    )
+}
+
+impl Routes {
+    /// Follows all watches.
+    pub fn follow(&self, world: &World, touched: Touched, service: &Service) {
+        let Touched {
+            clusters,
+            requests,
+            offers,
+            tenant_objects,
+            shared_objects,
+            tenants,
+            kubelets,
+            nodes,
+            maps,
+            classes,
+        } = touched;
+        self.spawn(service, world, "watch clusters", clusters, Self::cluster);
+        self.spawn(service, world, "watch requests", requests, Self::request);
+        self.spawn(service, world, "watch offers", offers, Self::offer);
+        for keys in tenant_objects {
+            self.spawn(service, world, "watch tenants", keys, Self::in_tenant);
+        }
+        for keys in shared_objects {
+            self.spawn(service, world, "watch tokens", keys, Self::shared);
+        }
+        self.spawn(service, world, "watch namespaces", tenants, Self::tenant);
+        self.spawn(service, world, "watch kubelets", kubelets, Self::kubelet);
+        self.spawn(service, world, "watch nodes", nodes, Self::node);
+        self.spawn(service, world, "watch maps", maps, Self::map);
+        self.spawn(service, world, "watch classes", classes, Self::class);
+    }
+
+    fn spawn(
+        &self,
+        service: &Service,
+        world: &World,
+        name: &'static str,
+        mut keys: Keys,
+        find: fn(&Self, &World, &Key) -> Vec<Wake>,
+    ) {
+        let (this, world) = (self.clone(), world.clone());
+        spawn(service, name, async move {
+            while let Some(key) = keys.next().await {
+                for (route, key) in find(&this, &world, &key) {
+                    // A queue that has ended needs no keys.
+                    let _ = route.send(key).await;
+                }
+            }
+        });
+    }
+
+    fn cluster(&self, world: &World, key: &Key) -> Vec<Wake> {
+        let mut found =
+            vec![(self.clusters.clone(), key.clone()), (self.probes.clone(), key.clone())];
+        let foreign = world.clusters.object(key);
+        let is_own = |namespace: Option<String>| match (&foreign, namespace) {
+            (Some(foreign), Some(namespace)) => is_tenant_of(foreign, &namespace),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        let requests = world.requests.objects().into_iter();
+        let requests = requests.filter(|one| is_copy(&**one) && is_own(one.namespace()));
+        found.extend(requests.map(|one| (self.requests.clone(), Key::of(&*one))));
+        let offers = world.offers.objects().into_iter();
+        let offers = offers.filter(|one| is_copy(&**one) && is_own(one.namespace()));
+        found.extend(offers.map(|one| (self.offers.clone(), Key::of(&*one))));
+        match foreign.as_deref().and_then(remote) {
+            Some(cluster) => {
+                let nodes = world.nodes_of(&cluster.id).into_iter();
+                found.extend(nodes.map(|node| (self.nodes.clone(), Key::of(&*node))));
+                // Another one may have waited for this one to go, or to be known.
+            }
+            None => found.extend(self.all_clusters(world)),
+        }
+        found
+    }
+
+    fn request(&self, world: &World, key: &Key) -> Vec<Wake> {
+        let mut found = self.in_tenant(world, key);
+        if world.requests.object(key).is_none_or(|request| is_copy(&*request)) {
+            found.push((self.requests.clone(), key.clone()));
+        }
+        found
+    }
+
+    fn offer(&self, world: &World, key: &Key) -> Vec<Wake> {
+        let mut found = self.in_tenant(world, key);
+        found.push((self.offers.clone(), key.clone()));
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let request = world.received_request(namespace);
+        found.extend(request.map(|request| (self.requests.clone(), Key::of(&*request))));
+        found
+    }
+
+    fn in_tenant(&self, world: &World, key: &Key) -> Vec<Wake> {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        match world.cluster_of_tenant(namespace) {
+            Some(foreign) => {
+                let key = Key::of(&*foreign);
+                vec![(self.clusters.clone(), key.clone()), (self.probes.clone(), key)]
+            }
+            None => vec![],
+        }
+    }
+
+    fn tenant(&self, world: &World, key: &Key) -> Vec<Wake> {
+        match world.cluster_of_tenant(&key.name) {
+            Some(foreign) => vec![(self.clusters.clone(), Key::of(&*foreign))],
+            None => vec![],
+        }
+    }
+
+    fn shared(&self, world: &World, _: &Key) -> Vec<Wake> {
+        self.all_clusters(world)
+    }
+
+    /// Every cluster.
+    pub fn all_clusters(&self, world: &World) -> Vec<Wake> {
+        let all = world.clusters.objects().into_iter();
+        all.map(|foreign| (self.clusters.clone(), Key::of(&*foreign))).collect()
+    }
+
+    fn kubelet(&self, world: &World, key: &Key) -> Vec<Wake> {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let offer = world.received_offer(namespace);
+        offer.map(|offer| (self.offers.clone(), Key::of(&*offer))).into_iter().collect()
+    }
+
+    fn node(&self, world: &World, key: &Key) -> Vec<Wake> {
+        let _ = world;
+        vec![(self.nodes.clone(), key.clone())]
+    }
+
+    fn map(&self, world: &World, key: &Key) -> Vec<Wake> {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let foreign = world.cluster_of_tenant(namespace);
+        let cluster = foreign.as_deref().and_then(remote);
+        let nodes = cluster.map(|cluster| world.nodes_of(&cluster.id)).unwrap_or_default();
+        nodes.into_iter().map(|node| (self.nodes.clone(), Key::of(&*node))).collect()
+    }
+
+    fn class(&self, world: &World, _: &Key) -> Vec<Wake> {
+        self.received_requests(world)
+    }
+
+    /// Every request that was received.
+    pub fn received_requests(&self, world: &World) -> Vec<Wake> {
+        let all = world.requests.objects().into_iter().filter(|request| {
+            request.labels().get(label::REPLICATED).map(String::as_str) == Some(label::TRUE)
+        });
+        all.map(|request| (self.requests.clone(), Key::of(&*request))).collect()
+    }
+}

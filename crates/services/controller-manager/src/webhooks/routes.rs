@@ -1,0 +1,144 @@
+//! One route per webhook.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::core::admission::{AdmissionRequest, Operation};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
+use liqo_admission::{Verdict, foreign_cluster, namespace_offloading, pod, shadow_pod};
+use liqo_api::discovery::ForeignCluster;
+use liqo_api::keys::{object, webhook};
+use liqo_api::offloading::NamespaceOffloading;
+use liqo_api::virtualkubelet::ShadowPod;
+use liqo_kit::watch::{Key, Store, watch};
+
+use super::review::{Answer, answer};
+
+/// What the rules have to know of other objects.
+#[derive(Clone)]
+pub struct Lookups {
+    client: Client,
+    /// Asked for with every pod, so kept at hand.
+    offloadings: Store<NamespaceOffloading>,
+}
+
+impl Lookups {
+    /// Look-ups, and the future that keeps what is at hand true.
+    pub fn new(client: &Client) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let (offloadings, keys) = watch(Api::all(client.clone()), Config::default());
+        (Self { client: client.clone(), offloadings }, keys.for_each(|_| std::future::ready(())))
+    }
+
+    /// How a namespace is offloaded; what is not at hand yet is asked for.
+    async fn offloading(
+        &self,
+        namespace: &str,
+    ) -> Result<Option<Arc<NamespaceOffloading>>, kube::Error> {
+        let key = Key::namespaced(namespace, object::NAMESPACE_OFFLOADING);
+        if let Some(known) = self.offloadings.object(&key) {
+            return Ok(Some(known));
+        }
+        let api: Api<NamespaceOffloading> = Api::namespaced(self.client.clone(), namespace);
+        Ok(api.get_opt(object::NAMESPACE_OFFLOADING).await?.map(Arc::new))
+    }
+
+    async fn namespace(&self, name: &str) -> Result<Namespace, kube::Error> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let found = api.get_metadata(name).await?;
+        Ok(Namespace { metadata: found.metadata, ..Namespace::default() })
+    }
+}
+
+/// All webhooks.
+pub fn routes(lookups: Lookups) -> Router {
+    Router::new()
+        .route(webhook::POD_PATH, post(place_pod))
+        .route(webhook::FOREIGN_CLUSTER_MUTATE_PATH, post(label_cluster))
+        .route(webhook::FOREIGN_CLUSTER_VALIDATE_PATH, post(validate_cluster))
+        .route(webhook::NAMESPACE_OFFLOADING_PATH, post(validate_offloading))
+        .route(webhook::SHADOW_POD_PATH, post(validate_shadow_pod))
+        .with_state(lookups)
+}
+
+async fn place_pod(State(lookups): State<Lookups>, body: Bytes) -> Response {
+    let judge = async |request: AdmissionRequest<Pod>| {
+        let namespace = request.namespace.clone().unwrap_or_default();
+        let Some(asked) = request.object else { return missing() };
+        match lookups.offloading(&namespace).await {
+            Ok(Some(offloading)) => {
+                Answer::Changed(Box::new(pod::placed(&asked, &offloading.spec)))
+            }
+            Ok(None) => Answer::Unknown(
+                500,
+                format!(
+                    "namespace {namespace} is labelled as offloaded but has no NamespaceOffloading \
+                     '{}': create it, or remove the label",
+                    object::NAMESPACE_OFFLOADING
+                ),
+            ),
+            Err(error) => {
+                Answer::Unknown(500, format!("cannot read the NamespaceOffloading: {error}"))
+            }
+        }
+    };
+    Box::pin(answer(body, judge)).await
+}
+
+async fn label_cluster(body: Bytes) -> Response {
+    let judge = async |request: AdmissionRequest<ForeignCluster>| match request.object {
+        Some(asked) => Answer::Changed(Box::new(foreign_cluster::labelled(&asked))),
+        None => missing(),
+    };
+    Box::pin(answer(body, judge)).await
+}
+
+async fn validate_cluster(body: Bytes) -> Response {
+    let judge = async |request: AdmissionRequest<ForeignCluster>| match request {
+        AdmissionRequest { object: Some(new), old_object: Some(old), .. } => {
+            Answer::Verdict(foreign_cluster::validate(&old, &new))
+        }
+        AdmissionRequest { .. } => Answer::Verdict(Verdict::Allowed),
+    };
+    Box::pin(answer(body, judge)).await
+}
+
+async fn validate_offloading(body: Bytes) -> Response {
+    let judge = async |request: AdmissionRequest<NamespaceOffloading>| match request.object {
+        Some(new) => {
+            Answer::Verdict(namespace_offloading::validate(request.old_object.as_ref(), &new))
+        }
+        None => missing(),
+    };
+    Box::pin(answer(body, judge)).await
+}
+
+async fn validate_shadow_pod(State(lookups): State<Lookups>, body: Bytes) -> Response {
+    let judge = async |request: AdmissionRequest<ShadowPod>| {
+        let namespace = request.namespace.clone().unwrap_or_default();
+        match (request.operation, request.old_object, request.object) {
+            (Operation::Create, _, Some(new)) => match lookups.namespace(&namespace).await {
+                Ok(namespace) => Answer::Verdict(shadow_pod::validate_new(&new, &namespace)),
+                Err(error) => {
+                    Answer::Unknown(400, format!("cannot read namespace {namespace}: {error}"))
+                }
+            },
+            (Operation::Update, Some(old), Some(new)) => {
+                Answer::Verdict(shadow_pod::validate_change(&old, &new))
+            }
+            _ => Answer::Verdict(Verdict::Allowed),
+        }
+    };
+    Box::pin(answer(body, judge)).await
+}
+
+fn missing<K>() -> Answer<K> {
+    Answer::Unknown(400, "the review has no object".to_owned())
+}

@@ -1,0 +1,128 @@
+//! A virtual node on a real API server, from the first offer to its end.
+#![expect(clippy::unwrap_used, reason = "a failure is the test's failure")]
+
+use std::collections::BTreeMap;
+
+use clap::Parser;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use liqo_api::keys::{finalizer, label};
+use liqo_api::sharing::{ResourceOffer, ResourceOfferSpec};
+use liqo_testkit::{ControlPlane, until};
+use liqo_virtual_kubelet::{Args, serve};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+const PROVIDER: &str = "2cb4110a-c5e6-4a52-851d-d0e0d86c9174";
+const TENANT: &str = "liqo-tenant-milan-1a2b3c";
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+#[tokio::test]
+async fn a_node_follows_its_offer_and_leaves_nothing_behind() {
+    let plane = ControlPlane::start().await.unwrap();
+    let client = plane.client();
+    plane.define(liqo_api::all_crds()).await.unwrap();
+    make_namespace(&client).await;
+    let offers: Api<ResourceOffer> = Api::namespaced(client.clone(), TENANT);
+    let nodes: Api<Node> = Api::all(client.clone());
+    offers.create(&PostParams::default(), &offer()).await.unwrap();
+
+    let args = Line::parse_from([
+        "virtual-kubelet",
+        "--nodename=liqo-milan",
+        "--node-ip=10.200.0.9",
+        "--node-check-network=false",
+        &format!("--foreign-cluster-id={PROVIDER}"),
+        "--foreign-cluster-name=milan",
+        &format!("--tenant-namespace={TENANT}"),
+    ])
+    .args;
+    let stop = CancellationToken::new();
+    let kubelet = {
+        let (client, stop) = (client.clone(), stop.clone());
+        tokio::spawn(async move { serve(client, &args, stop).await })
+    };
+
+    let node = until("the node is ready", &nodes, "liqo-milan", is_ready).await.unwrap().unwrap();
+    assert_eq!(node.labels()["region"], "south");
+    let spec = node.spec.clone().unwrap();
+    let taints: Vec<_> = spec.taints.into_iter().flatten().map(|taint| taint.key).collect();
+    assert!(taints.contains(&"virtual-node.liqo.io/not-allowed".to_owned()), "{taints:?}");
+    let claimed = offers.get("milan").await.unwrap();
+    assert_eq!(claimed.finalizers(), [finalizer::NODE]);
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
+    until("the lease is renewed", &leases, "liqo-milan", |lease| lease.is_some()).await.unwrap();
+
+    let less = json!({ "spec": {
+        "labels": { "region": null },
+        "resourceQuota": { "hard": { "cpu": "900m", "nvidia.com/gpu": null } },
+    } });
+    patch(&offers, less).await;
+    let node = until("the node shows less", &nodes, "liqo-milan", |node| cpu(node) == "900m");
+    let node = node.await.unwrap().unwrap();
+    assert!(!node.labels().contains_key("region"), "labels that are not offered any more go");
+    let capacity = node.status.unwrap().capacity.unwrap();
+    assert!(!capacity.contains_key("nvidia.com/gpu"), "resources that are not offered any more go");
+
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let pod = json!({
+        "metadata": { "name": "stray" },
+        "spec": {
+            "nodeName": "liqo-milan",
+            "containers": [{ "name": "a", "image": "a" }],
+            "tolerations": [{ "operator": "Exists" }],
+        },
+    });
+    let pod = serde_json::from_value(pod).unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    patch(&offers, json!({ "spec": { "withdrawalTimestamp": Timestamp::now() } })).await;
+    until("the node is gone", &nodes, "liqo-milan", |node| node.is_none()).await.unwrap();
+    until("its pod is gone", &pods, "stray", |pod| pod.is_none()).await.unwrap();
+    let released =
+        |offer: Option<&ResourceOffer>| offer.is_some_and(|offer| offer.finalizers().is_empty());
+    until("the offer is released", &offers, "milan", released).await.unwrap();
+    stop.cancel();
+    kubelet.await.unwrap().unwrap();
+}
+
+fn is_ready(node: Option<&Node>) -> bool {
+    let status = node.and_then(|node| node.status.as_ref());
+    let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn cpu(node: Option<&Node>) -> String {
+    let capacity = node.and_then(|node| node.status.as_ref()?.capacity.as_ref()?.get("cpu"));
+    capacity.map(|quantity| quantity.0.clone()).unwrap_or_default()
+}
+
+fn offer() -> ResourceOffer {
+    let hard = json!({ "hard": { "cpu": "1800m", "memory": "22654M", "nvidia.com/gpu": "1" } });
+    let spec = ResourceOfferSpec {
+        cluster_id: PROVIDER.to_owned(),
+        resource_quota: Some(serde_json::from_value(hard).unwrap()),
+        labels: BTreeMap::from([("region".to_owned(), "south".to_owned())]),
+        ..ResourceOfferSpec::default()
+    };
+    let mut offer = ResourceOffer::new("milan", spec);
+    offer.labels_mut().insert(label::ORIGIN_ID.to_owned(), PROVIDER.to_owned());
+    offer
+}
+
+async fn patch(offers: &Api<ResourceOffer>, patch: serde_json::Value) {
+    offers.patch("milan", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+async fn make_namespace(client: &Client) {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({ "metadata": { "name": TENANT } })).unwrap();
+    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+}
