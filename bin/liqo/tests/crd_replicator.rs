@@ -147,8 +147,8 @@ async fn a_peer_needs_no_more_rights_than_it_is_given_and_uses_those_that_come_l
     sources.create(&PostParams::default(), &map("map")).await.unwrap();
     replicator.says("Watch interrupted").await.unwrap();
     let roles: Api<ClusterRole> = Api::all(milan.client());
-    let role = roles.get("remote-peering-incoming").await.unwrap();
-    let binding = tenant::binding(THERE, &ROME.parse().unwrap(), &role);
+    let incoming = roles.get("remote-peering-incoming").await.unwrap();
+    let binding = tenant::binding(THERE, &ROME.parse().unwrap(), &incoming);
     let bindings: Api<RoleBinding> = Api::namespaced(milan.client(), THERE);
     bindings.create(&PostParams::default(), &binding).await.unwrap();
     until(&replicas, "map", |replica| replica.is_some()).await;

@@ -11,6 +11,9 @@ use liqo_kit::client::IdentityError;
 use liqo_kit::retry::{Failure, Retry};
 use liqo_sharing::quantity::NoQuantity;
 
+/// How long a peer that refused a token is not asked with the same one again.
+pub const REFUSAL: Duration = Duration::from_mins(1);
+
 /// A run of a controller that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -28,6 +31,14 @@ pub enum Error {
     /// The peer's authentication service did not do what was asked.
     #[error(transparent)]
     Handshake(#[from] liqo_handshake::Error),
+    /// The peer has just refused the same token, and is not asked again yet.
+    #[error("the peer refused the token a moment ago, and is asked again in {wait:?}")]
+    RefusedBefore {
+        /// Whether no token was sent.
+        empty: bool,
+        /// How long it is not asked.
+        wait: Duration,
+    },
     /// The peer's answer cannot be used.
     #[error("the answer of the peer cannot be used")]
     Reply(#[from] BadReply),
@@ -71,7 +82,9 @@ impl Failure for Error {
         match self {
             Self::Write(error) => error.retry(),
             Self::Request { source, .. } => source.retry(),
+            Self::Handshake(liqo_handshake::Error::WrongToken { .. }) => Retry::After(REFUSAL),
             Self::Handshake(error) => error.retry(),
+            Self::RefusedBefore { wait, .. } => Retry::After(*wait),
             Self::Name(_) | Self::Identity(_) => Retry::Never,
             Self::Reply(_) | Self::Tenant(_) => Retry::After(Duration::from_mins(1)),
             Self::Application(_) | Self::Client(_) | Self::Plugin { .. } | Self::Quantity(_) => {
@@ -85,6 +98,7 @@ impl Failure for Error {
             Self::Write(error) => error.reason(),
             Self::Request { source, .. } => source.reason(),
             Self::Handshake(error) => error.reason(),
+            Self::RefusedBefore { .. } => "WrongToken",
             Self::Reply(_) => "BadReply",
             Self::Application(_) => "NoSigningRequest",
             Self::Identity(_) => "BadIdentity",

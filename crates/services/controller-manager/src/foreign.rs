@@ -22,6 +22,7 @@ use liqo_kit::keyed::Next;
 use liqo_kit::watch::Key;
 use liqo_peering::conditions::{Attempt, Exchange};
 use liqo_peering::foreign::{Action, Decision, Identity, Seen, Settings, decide};
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::monitor::Monitor;
@@ -42,6 +43,8 @@ pub struct ForeignClusters {
     status: Writer,
     /// Keys for which a peer was asked and has not answered yet: the next try uses the same.
     applications: Mutex<HashMap<ClusterId, Application>>,
+    /// Which questions were refused, and when.
+    refusals: Mutex<HashMap<ClusterId, (u64, Instant)>>,
     /// What was written last, by the version it was written over: watches lag behind writes.
     written: Mutex<HashMap<Key, Written>>,
 }
@@ -75,6 +78,7 @@ impl ForeignClusters {
             bindings: Writer::owning(manager::FOREIGN_CLUSTER),
             status: Writer::owning(manager::FOREIGN_CLUSTER),
             applications: Mutex::default(),
+            refusals: Mutex::default(),
             written: Mutex::default(),
         }
     }

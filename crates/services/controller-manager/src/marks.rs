@@ -1,7 +1,7 @@
 //! Finalizers and owners on objects that several writers share.
 //!
 //! Both are lists of which each writer has some entries. They are written whole, on the condition
-//! that nobody has written since they were read: whoever was slower tries again.
+//! that nobody has written since they were read: whoever was slower reads again, and tries again.
 
 use std::fmt::Debug;
 
@@ -13,17 +13,23 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, or_gone};
 
+/// How often somebody else may be faster before that is a failure.
+const TRIES: usize = 5;
+
 /// Puts a finalizer on an object.
 pub async fn hold<K>(api: &Api<K>, object: &K, manager: &str, finalizer: &str) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
-    if object.finalizers().iter().any(|name| name == finalizer) {
-        return Ok(());
-    }
-    let mut finalizers = object.finalizers().to_vec();
-    finalizers.push(finalizer.to_owned());
-    write(api, object, manager, ObjectMeta { finalizers: Some(finalizers), ..seen(object) }).await
+    write(api, object, manager, |metadata| {
+        let mut all = metadata.finalizers.clone().unwrap_or_default();
+        if metadata.deletion_timestamp.is_some() || all.iter().any(|name| name == finalizer) {
+            return None;
+        }
+        all.push(finalizer.to_owned());
+        Some(ObjectMeta { finalizers: Some(all), ..ObjectMeta::default() })
+    })
+    .await
 }
 
 /// Takes a finalizer from an object.
@@ -36,11 +42,13 @@ pub async fn release<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
-    if object.finalizers().iter().all(|name| name != finalizer) {
-        return Ok(());
-    }
-    let rest = object.finalizers().iter().filter(|name| *name != finalizer).cloned().collect();
-    write(api, object, manager, ObjectMeta { finalizers: Some(rest), ..seen(object) }).await
+    write(api, object, manager, |metadata| {
+        let all = metadata.finalizers.as_ref()?;
+        let rest: Vec<_> = all.iter().filter(|name| *name != finalizer).cloned().collect();
+        (rest.len() < all.len())
+            .then(|| ObjectMeta { finalizers: Some(rest), ..ObjectMeta::default() })
+    })
+    .await
 }
 
 /// Makes an object belong to another; a controller before is replaced.
@@ -53,37 +61,51 @@ pub async fn own<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
-    let others = object.owner_references().iter();
-    let mut owners: Vec<_> = others
-        .filter(|other| other.uid != owner.uid && other.controller != Some(true))
-        .cloned()
-        .collect();
-    owners.push(owner);
-    let metadata = ObjectMeta { owner_references: Some(owners), ..seen(object) };
-    write(api, object, manager, metadata).await
+    write(api, object, manager, |metadata| {
+        let before = metadata.owner_references.clone().unwrap_or_default();
+        if before.contains(&owner) {
+            return None;
+        }
+        let is_other = |one: &OwnerReference| one.uid != owner.uid && one.controller != Some(true);
+        let others = before.into_iter().filter(is_other);
+        let all = others.chain([owner.clone()]).collect();
+        Some(ObjectMeta { owner_references: Some(all), ..ObjectMeta::default() })
+    })
+    .await
 }
 
-/// What tells the version that was seen.
-fn seen<K: Resource>(object: &K) -> ObjectMeta {
-    ObjectMeta {
-        uid: object.meta().uid.clone(),
-        resource_version: object.meta().resource_version.clone(),
-        ..ObjectMeta::default()
-    }
-}
-
+/// Writes what a change makes of the metadata; nothing when it makes nothing of it.
 async fn write<K>(
     api: &Api<K>,
     object: &K,
     manager: &str,
-    metadata: ObjectMeta,
+    change: impl Fn(&ObjectMeta) -> Option<ObjectMeta>,
 ) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
-    let partial: PartialObjectMeta<K> = metadata.into_request_partial();
+    let mut current = object.meta().clone();
+    let name = object.name_any();
     let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
-    let result = api.patch(&object.name_any(), &params, &Patch::Merge(&partial)).await;
-    or_gone(result).map_err(Error::request("mark an object"))?;
-    Ok(())
+    for _ in 1..TRIES {
+        let Some(wanted) = change(&current) else { return Ok(()) };
+        let (uid, resource_version) = (current.uid.clone(), current.resource_version.clone());
+        let partial: PartialObjectMeta<K> =
+            ObjectMeta { uid, resource_version, ..wanted }.into_request_partial();
+        match or_gone(api.patch(&name, &params, &Patch::Merge(&partial)).await) {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(Error::request("mark an object")(error)),
+        }
+        let live = api.get_metadata_opt(&name).await.map_err(Error::request("read an object"))?;
+        match live {
+            Some(live) if live.metadata.uid == object.meta().uid => current = live.metadata,
+            // Another one has its name by now.
+            Some(_) | None => return Ok(()),
+        }
+    }
+    let busy = kube::core::Status { code: 409, ..kube::core::Status::failure("busy", "Conflict") };
+    Err(Error::request("mark an object that others keep changing")(kube::Error::Api(Box::new(
+        busy,
+    ))))
 }

@@ -1,5 +1,7 @@
 //! Becoming known to a peer: who it is, and an identity there.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::PoisonError;
 
 use jiff::Timestamp;
@@ -17,10 +19,11 @@ use liqo_identity::token::Token;
 use liqo_identity::wire::CertificateRequest;
 use liqo_peering::conditions::Attempt;
 use serde::Serialize;
+use tokio::time::Instant;
 use tracing::info;
 
 use super::{ForeignClusters, usable};
-use crate::error::Error;
+use crate::error::{Error, REFUSAL};
 
 /// What is written about a cluster that said who it is.
 #[derive(Debug, Serialize)]
@@ -47,6 +50,7 @@ pub fn attempt(error: &Error) -> Attempt {
         Error::Handshake(HandshakeError::WrongToken { empty, .. }) => {
             Attempt::Refused { had_token: !empty }
         }
+        Error::RefusedBefore { empty, .. } => Attempt::Refused { had_token: !empty },
         Error::Handshake(
             HandshakeError::Unreachable { .. }
             | HandshakeError::Interrupted { .. }
@@ -118,7 +122,14 @@ impl ForeignClusters {
         if let Some(token) = self.own_token().await? {
             token.reveal().clone_into(&mut request.origin_cluster_token);
         }
-        let reply = peer(foreign)?.certificate(&request).await?;
+        let question = digest(&foreign.spec.foreign_auth_url, &request.destination_cluster_token);
+        self.was_refused(remote, question, request.destination_cluster_token.is_empty())?;
+        let answer = peer(foreign)?.certificate(&request).await;
+        if let Err(HandshakeError::WrongToken { .. }) = &answer {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            refusals.insert(remote.id.clone(), (question, Instant::now()));
+        }
+        let reply = answer?;
         let tenant = match tenant {
             Some(tenant) => tenant.to_owned(),
             None => self.ensure_tenant(remote).await?,
@@ -129,6 +140,16 @@ impl ForeignClusters {
         self.applications.lock().unwrap_or_else(PoisonError::into_inner).remove(&remote.id);
         info!(cluster = %remote, secret = identity.name_any(), "Identity obtained");
         Ok((tenant, identity))
+    }
+
+    /// Keeps from asking the same question again right after it was refused.
+    fn was_refused(&self, remote: &Cluster, question: u64, empty: bool) -> Result<(), Error> {
+        let refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = refusals.get(&remote.id).filter(|(refused, _)| *refused == question);
+        match before.and_then(|(_, at)| REFUSAL.checked_sub(at.elapsed())) {
+            Some(wait) => Err(Error::RefusedBefore { empty, wait }),
+            None => Ok(()),
+        }
     }
 
     async fn live_identity(&self, remote: &Cluster) -> Result<Option<Secret>, Error> {
@@ -218,6 +239,13 @@ fn peer(foreign: &ForeignCluster) -> Result<Peer, Error> {
     let spec = &foreign.spec;
     let trust = if spec.insecure_skip_tls_verify { Trust::Anybody } else { Trust::System };
     Ok(Peer::new(&spec.foreign_auth_url, trust, None)?)
+}
+
+/// Tells questions apart without keeping the token.
+fn digest(url: &str, token: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (url, token).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn some(text: String) -> Option<String> {

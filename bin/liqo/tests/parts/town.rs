@@ -1,0 +1,253 @@
+//! A cluster with an authentication service and a controller manager, as the chart installs them.
+
+use std::fmt::Debug;
+
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Secret, Service};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client, Config, Resource, ResourceExt as _};
+use liqo_api::keys::{label, object};
+use liqo_identity::secret;
+use liqo_testkit::ControlPlane;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::component::{Component, LIMIT, grant, role};
+
+/// A cluster of the test.
+pub struct Town {
+    plane: ControlPlane,
+    auth_url: String,
+    components: Vec<Component>,
+    _folder: TempDir,
+}
+
+impl Town {
+    /// Makes a cluster, and starts both components in it.
+    pub async fn found(id: &str, name: &str) -> Self {
+        let controllers =
+            ["certificatesigningrequest-signing-controller", "garbage-collector-controller"];
+        let plane = ControlPlane::with_controllers(&controllers).await.unwrap();
+        install(&plane.client()).await;
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let (certificate, key) = (file("cert.pem"), file("key.pem"));
+        let certificate = format!("--cert-path={certificate}");
+        let key = format!("--key-path={key}");
+        let made = std::process::Command::new(env!("CARGO_BIN_EXE_liqo"))
+            .args(["cert-creator", &key, &certificate])
+            .status();
+        assert!(made.unwrap().success());
+
+        let identity = [format!("--cluster-id={id}"), format!("--cluster-name={name}")];
+        let server = format!("--advertise-api-server-address={}", server(&plane));
+        let words = ["auth", "--namespace=liqo", "--address=127.0.0.1:0", "--enable-tls"];
+        let more = [&identity[0], &identity[1], &certificate, &key, &server].map(String::as_str);
+        let mut auth = Component::start(&plane, "auth", &[&words[..], &more].concat()).unwrap();
+        let line = auth.says("Listening for peers").await.unwrap();
+        let address = line.split("address=").nth(1).unwrap().split(' ').next().unwrap();
+        let (host, port) = address.rsplit_once(':').unwrap();
+        announce(&plane.client(), host, port).await;
+
+        let words = [
+            "controller-manager",
+            "--resource-sharing-percentage=90",
+            "--foreign-cluster-ping-interval=1s",
+            "--kubelet-image=example.org/liqo:test",
+        ];
+        let more = [identity[0].as_str(), &identity[1]];
+        let words = [&words[..], &more].concat();
+        let manager = Component::start(&plane, "controller-manager", &words).unwrap();
+        let auth_url = format!("https://{address}");
+        Self { plane, auth_url, components: vec![auth, manager], _folder: folder }
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> Client {
+        self.plane.client()
+    }
+
+    /// Where its authentication service is.
+    pub fn auth_url(&self) -> &str {
+        &self.auth_url
+    }
+
+    /// The token that peers have to present.
+    pub async fn token(&self) -> String {
+        let secrets: Api<Secret> = Api::namespaced(self.client(), "liqo");
+        let found = wait(secrets, object::AUTH_TOKEN_SECRET, is_there).await;
+        secret::token(&found).unwrap().reveal().to_owned()
+    }
+
+    /// Puts down the token to present to another cluster.
+    pub async fn put_token(&self, remote: &str, token: &str) {
+        let token = liqo_identity::token::Token::known(token).unwrap();
+        let want = secret::remote_token("liqo", &remote.parse().unwrap(), &token);
+        let secrets: Api<Secret> = Api::namespaced(self.client(), "liqo");
+        let params = PatchParams::apply("test").force();
+        secrets.patch(&want.name_any(), &params, &Patch::Apply(&want)).await.unwrap();
+    }
+
+    /// Adds a node that is ready.
+    pub async fn add_node(&self, name: &str, cpu: &str, memory: &str) {
+        let nodes: Api<Node> = Api::all(self.client());
+        nodes
+            .create(&PostParams::default(), &read(json!({"metadata": {"name": name}})))
+            .await
+            .unwrap();
+        let status = json!({"status": {
+            "allocatable": {"cpu": cpu, "memory": memory},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }});
+        nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    }
+
+    /// Adds a pod that runs.
+    pub async fn run_pod(&self, name: &str, cpu: &str) {
+        let pods: Api<Pod> = Api::namespaced(self.client(), "default");
+        let pod = json!({
+            "metadata": {"name": name},
+            "spec": {"nodeName": "worker", "containers": [{
+                "name": "main", "image": "example.org/any", "resources": {"requests": {"cpu": cpu}},
+            }]},
+        });
+        pods.create(&PostParams::default(), &read(pod)).await.unwrap();
+        let running = json!({"status": {"phase": "Running"}});
+        pods.patch_status(name, &PatchParams::default(), &Patch::Merge(running)).await.unwrap();
+    }
+
+    /// Lets a pod come to its end.
+    pub async fn end_pod(&self, name: &str) {
+        let pods: Api<Pod> = Api::namespaced(self.client(), "default");
+        let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        pods.delete(name, &at_once).await.unwrap();
+    }
+
+    /// Asks for a serving certificate as somebody.
+    pub async fn ask_for_certificate(&self, user: &str, name: &str, common_name: &str) {
+        let mut file = Kubeconfig::read_from(self.plane.kubeconfig()).unwrap();
+        for named in &mut file.auth_infos {
+            named.auth_info.get_or_insert_default().impersonate = Some(user.to_owned());
+        }
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(file, &options).await.unwrap();
+        let admin: Api<CertificateSigningRequest> = Api::all(self.client());
+        let theirs: Api<CertificateSigningRequest> = Api::all(Client::try_from(config).unwrap());
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, common_name);
+        params.distinguished_name.push(rcgen::DnType::OrganizationName, "system:nodes");
+        let key = rcgen::KeyPair::generate().unwrap();
+        let pem = params.serialize_request(&key).unwrap().pem().unwrap();
+        let mut request: CertificateSigningRequest = read(json!({
+            "metadata": {"name": name},
+            "spec": {
+                "signerName": "kubernetes.io/kubelet-serving",
+                "request": "",
+                "usages": ["digital signature", "key encipherment", "server auth"],
+            },
+        }));
+        request.spec.request = k8s_openapi::ByteString(pem.into_bytes());
+        theirs.create(&PostParams::default(), &request).await.unwrap();
+        wait(admin, name, is_there).await;
+    }
+
+    /// Ends the components, which must end well and in time.
+    pub async fn close(self) {
+        for component in self.components {
+            let (status, log) = component.stop().await.unwrap();
+            assert!(status.success(), "{log}");
+        }
+    }
+}
+
+/// Waits until an object is as it should be.
+pub async fn wait<K>(api: Api<K>, name: &str, is_so: impl Fn(Option<&K>) -> bool) -> K
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let last = api.clone();
+    match timeout(LIMIT, await_condition(api, name, is_so)).await {
+        Ok(found) => found.unwrap().unwrap(),
+        Err(_) => panic!("not in time: {name} is {:#?}", last.get_opt(name).await),
+    }
+}
+
+/// Waits until an object is gone.
+pub async fn gone<K>(api: Api<K>, name: &str)
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let last = api.clone();
+    let wait = await_condition(api, name, |found: Option<&K>| found.is_none());
+    if timeout(LIMIT, wait).await.is_err() {
+        panic!("not gone in time: {name} is {:#?}", last.get_opt(name).await);
+    }
+}
+
+/// Whether an object is there at all.
+pub fn is_there<K>(found: Option<&K>) -> bool {
+    found.is_some()
+}
+
+async fn install(client: &Client) {
+    let new = PostParams::default();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in liqo_api::all_crds() {
+        definitions.create(&new, &definition).await.unwrap();
+    }
+    for definition in liqo_api::all_crds() {
+        let established = conditions::is_crd_established();
+        await_condition(definitions.clone(), &definition.name_any(), established).await.unwrap();
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.create(&new, &read(json!({"metadata": {"name": "liqo"}}))).await.unwrap();
+    for (file, name, permission) in [
+        ("remote-peering-basic", object::ROLE_BASIC, label::PERMISSIONS_BASIC),
+        ("remote-peering-incoming", object::ROLE_INCOMING, label::PERMISSIONS_INCOMING),
+        ("remote-peering-outgoing", object::ROLE_OUTGOING, label::PERMISSIONS_OUTGOING),
+    ] {
+        let labels = [(label::REMOTE_PEERING_PERMISSIONS, permission)];
+        role(client, file, name, &labels).await.unwrap();
+    }
+    let local = object::ROLE_VIRTUAL_KUBELET_LOCAL;
+    role(client, "virtual-kubelet-local", local, &[]).await.unwrap();
+    grant(client, "auth", "auth", "liqo").await.unwrap();
+    grant(client, "remote-peering-basic", "auth", "liqo").await.unwrap();
+    grant(client, "controller-manager", "controller-manager", "liqo").await.unwrap();
+    for file in [
+        "remote-peering-basic",
+        "remote-peering-incoming",
+        "remote-peering-outgoing",
+        "virtual-kubelet-local",
+    ] {
+        grant(client, file, "controller-manager", "liqo").await.unwrap();
+    }
+}
+
+/// The Service by which peers are told where the authentication service is.
+async fn announce(client: &Client, host: &str, port: &str) {
+    let services: Api<Service> = Api::namespaced(client.clone(), "liqo");
+    let service = json!({
+        "metadata": {
+            "name": object::AUTH,
+            "annotations": {"liqo.io/override-address": host, "liqo.io/override-port": port},
+        },
+        "spec": {"ports": [{"port": 443}]},
+    });
+    services.create(&PostParams::default(), &read(service)).await.unwrap();
+    assert_eq!(services.list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
+
+fn server(plane: &ControlPlane) -> String {
+    let file = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+    file.clusters[0].cluster.as_ref().unwrap().server.clone().unwrap()
+}
+
+fn read<K: DeserializeOwned>(value: Value) -> K {
+    serde_json::from_value(value).unwrap()
+}
