@@ -23,7 +23,7 @@ use liqo_api::discovery::{
     ClusterIdentity, ForeignCluster, ForeignClusterSpec, OfferState, ResourceRequest,
     ResourceRequestSpec,
 };
-use liqo_api::keys::{finalizer, label, secret as field};
+use liqo_api::keys::{finalizer, label, object, secret as field};
 use liqo_api::names::Cluster;
 use liqo_api::virtualkubelet::{NamespaceMap, NamespaceMapSpec};
 use liqo_handshake::{Peer, Trust};
@@ -147,7 +147,7 @@ async fn a_peer_needs_no_more_rights_than_it_is_given_and_uses_those_that_come_l
     sources.create(&PostParams::default(), &map("map")).await.unwrap();
     replicator.says("Watch interrupted").await.unwrap();
     let roles: Api<ClusterRole> = Api::all(milan.client());
-    let incoming = roles.get("remote-peering-incoming").await.unwrap();
+    let incoming = roles.get(object::ROLE_INCOMING).await.unwrap();
     let binding = tenant::binding(THERE, &ROME.parse().unwrap(), &incoming);
     let bindings: Api<RoleBinding> = Api::namespaced(milan.client(), THERE);
     bindings.create(&PostParams::default(), &binding).await.unwrap();
