@@ -14,6 +14,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::rbac::v1::{ClusterRole, RoleBinding};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::runtime::wait::await_condition;
@@ -22,8 +23,13 @@ use liqo_api::discovery::{
     ClusterIdentity, ForeignCluster, ForeignClusterSpec, OfferState, ResourceRequest,
     ResourceRequestSpec,
 };
-use liqo_api::keys::{finalizer, label, secret as field};
+use liqo_api::keys::{finalizer, label, object, secret as field};
+use liqo_api::names::Cluster;
 use liqo_api::virtualkubelet::{NamespaceMap, NamespaceMapSpec};
+use liqo_handshake::{Peer, Trust};
+use liqo_identity::signing::Application;
+use liqo_identity::wire::CertificateRequest;
+use liqo_identity::{secret, tenant};
 use liqo_testkit::ControlPlane;
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
@@ -119,6 +125,63 @@ async fn what_was_left_behind_is_cleaned_up() {
     assert!(replicas.get_opt("theirs").await.unwrap().is_some());
 }
 
+#[tokio::test]
+async fn a_peer_needs_no_more_rights_than_it_is_given_and_uses_those_that_come_late() {
+    let signer = ["certificatesigningrequest-signing-controller"];
+    let (rome, milan) = tokio::join!(home(), cluster::start(&signer));
+    for (file, user) in
+        [("auth", "auth"), ("remote-peering-basic", "auth"), ("remote-peering-incoming", "nobody")]
+    {
+        grant(&milan.client(), file, user, "liqo").await.unwrap();
+    }
+    let identity = identity_from(&milan).await;
+    know(&rome, "milan", MILAN, HERE, &identity).await;
+    let replicator = start(&rome, &[]).await;
+    phase(&rome, "milan", "AuthenticationStatus", "Established").await;
+    phase(&rome, "milan", "OutgoingPeering", "Pending").await;
+    let [sources, replicas] = requests(&rome, &milan);
+    sources.create(&PostParams::default(), &request("rome", MILAN)).await.unwrap();
+    until(&replicas, "rome", |replica| replica.is_some()).await;
+
+    let [sources, replicas] = maps(&rome, &milan);
+    sources.create(&PostParams::default(), &map("map")).await.unwrap();
+    replicator.says("Watch interrupted").await.unwrap();
+    let roles: Api<ClusterRole> = Api::all(milan.client());
+    let incoming = roles.get(object::ROLE_INCOMING).await.unwrap();
+    let binding = tenant::binding(THERE, &ROME.parse().unwrap(), &incoming);
+    let bindings: Api<RoleBinding> = Api::namespaced(milan.client(), THERE);
+    bindings.create(&PostParams::default(), &binding).await.unwrap();
+    until(&replicas, "map", |replica| replica.is_some()).await;
+    sources.delete("map", &DeleteParams::default()).await.unwrap();
+    until(&sources, "map", |source| source.is_none()).await;
+    assert!(replicas.get_opt("map").await.unwrap().is_none());
+}
+
+/// The identity that the authentication service of a cluster issues.
+async fn identity_from(plane: &ControlPlane) -> Secret {
+    let file = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+    let url = file.clusters[0].cluster.as_ref().unwrap().server.clone().unwrap();
+    let words = [
+        "auth",
+        &format!("--cluster-id={MILAN}"),
+        "--cluster-name=milan",
+        "--namespace=liqo",
+        "--address=127.0.0.1:0",
+        "--enable-authentication=false",
+        &format!("--advertise-api-server-address={url}"),
+    ];
+    let auth = Component::start(plane, "auth", &words).unwrap();
+    let line = auth.says("Listening for peers").await.unwrap();
+    let address = line.split("address=").nth(1).unwrap().split(' ').next().unwrap();
+    let peer = Peer::new(&format!("http://{address}"), Trust::Anybody, None).unwrap();
+    let rome = Cluster { id: ROME.parse().unwrap(), name: "rome".parse().unwrap() };
+    let application = Application::new(&rome.id).unwrap();
+    let request = CertificateRequest::new(&rome, &application.request);
+    let reply = peer.certificate(&request).await.unwrap();
+    assert_eq!(reply.namespace, THERE);
+    secret::identity(HERE, &MILAN.parse().unwrap(), &application.key, &reply, None).unwrap()
+}
+
 async fn a_request_is_copied(rome: &ControlPlane, milan: &ControlPlane) {
     let [sources, replicas] = requests(rome, milan);
     sources.create(&PostParams::default(), &request("rome", MILAN)).await.unwrap();
@@ -155,11 +218,8 @@ async fn a_request_is_copied(rome: &ControlPlane, milan: &ControlPlane) {
 }
 
 async fn a_map_is_copied_once_the_phase_allows_it(rome: &ControlPlane, milan: &ControlPlane) {
-    let [sources, replicas] = [(rome, HERE), (milan, THERE)]
-        .map(|(plane, namespace)| Api::<NamespaceMap>::namespaced(plane.client(), namespace));
-    let mut map = NamespaceMap::new("map", NamespaceMapSpec::default());
-    map.metadata.labels = Some(labels(MILAN));
-    sources.create(&PostParams::default(), &map).await.unwrap();
+    let [sources, replicas] = maps(rome, milan);
+    sources.create(&PostParams::default(), &map("map")).await.unwrap();
     // A request made after it has been looked at, so that the map would have been, too.
     let [requests, copies] = requests(rome, milan);
     requests.create(&PostParams::default(), &request("after", MILAN)).await.unwrap();
@@ -289,6 +349,17 @@ fn dead_identity(plane: &ControlPlane) -> Secret {
 fn requests(rome: &ControlPlane, milan: &ControlPlane) -> [Api<ResourceRequest>; 2] {
     let at = |client: Client, namespace| Api::namespaced(client, namespace);
     [at(rome.client(), HERE), at(milan.client(), THERE)]
+}
+
+fn maps(rome: &ControlPlane, milan: &ControlPlane) -> [Api<NamespaceMap>; 2] {
+    let at = |client: Client, namespace| Api::namespaced(client, namespace);
+    [at(rome.client(), HERE), at(milan.client(), THERE)]
+}
+
+fn map(name: &str) -> NamespaceMap {
+    let mut map = NamespaceMap::new(name, NamespaceMapSpec::default());
+    map.metadata.labels = Some(labels(MILAN));
+    map
 }
 
 fn request(name: &str, peer: &str) -> ResourceRequest {
