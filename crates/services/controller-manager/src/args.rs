@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, Parser};
 use liqo_api::keys::object;
 use liqo_api::names::{Cluster, ClusterId, ClusterName};
 use liqo_kit::args::{ClientArgs, Listen, LogArgs};
+use liqo_sharing::quantity::Quantity;
 
 use liqo_kit::args::values::{Pairs, Texts, duration, percentage};
 
@@ -155,16 +156,16 @@ pub struct KubeletArgs {
     pub kubelet_extra_args: Texts,
     /// Processor time that a virtual kubelet requests
     #[arg(long, value_name = "QUANTITY", default_value = "0")]
-    pub kubelet_cpu_requests: String,
+    pub kubelet_cpu_requests: Quantity,
     /// Processor time that a virtual kubelet may use
     #[arg(long, value_name = "QUANTITY", default_value = "0")]
-    pub kubelet_cpu_limits: String,
+    pub kubelet_cpu_limits: Quantity,
     /// Memory that a virtual kubelet requests
     #[arg(long, value_name = "QUANTITY", default_value = "0")]
-    pub kubelet_ram_requests: String,
+    pub kubelet_ram_requests: Quantity,
     /// Memory that a virtual kubelet may use
     #[arg(long, value_name = "QUANTITY", default_value = "0")]
-    pub kubelet_ram_limits: String,
+    pub kubelet_ram_limits: Quantity,
     /// Address of the metrics of virtual kubelets
     #[arg(long, value_name = "[HOST]:PORT", default_value = ":8080")]
     pub kubelet_metrics_address: Listen,

@@ -1,7 +1,7 @@
 //! The controller of requests received: introduces their cluster, and answers with an offer.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt as _};
 use liqo_api::Time;
 use liqo_api::discovery::{ForeignCluster, ResourceRequest, ResourceRequestStatus};
 use liqo_api::keys::manager;
-use liqo_api::names::Cluster;
+use liqo_api::names::{Cluster, ClusterId};
 use liqo_api::sharing::ResourceOffer;
 use liqo_kit::apply::Writer;
 use liqo_kit::keyed::Next;
@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::foreign::next;
 use crate::marks;
 use crate::reader::Reader;
+use crate::routes::Routes;
 use crate::world::{World, is_copy};
 
 /// What the flags say.
@@ -46,6 +47,8 @@ pub struct Requests {
     world: World,
     reader: Arc<Reader>,
     settings: Settings,
+    /// Clusters whose offers are to be brought up to date however little has changed.
+    pressing: Mutex<HashSet<ClusterId>>,
     offers: Writer,
     roles: Writer,
     status: Writer,
@@ -55,7 +58,7 @@ impl Requests {
     /// The controller, with what it needs.
     pub fn new(world: World, reader: Arc<Reader>, settings: Settings) -> Self {
         let [offers, roles, status] = [(); 3].map(|()| Writer::owning(manager::RESOURCE_REQUEST));
-        Self { world, reader, settings, offers, roles, status }
+        Self { world, reader, settings, pressing: Mutex::default(), offers, roles, status }
     }
 
     /// Brings a request one step on.
@@ -93,8 +96,31 @@ impl Requests {
         Ok(Next::RequeueAfter(next(decision.again, self.settings.resync)))
     }
 
+    /// Wakes the requests whose offers are out of date; that of a given cluster in any case.
+    pub async fn look_again(&self, world: &World, routes: &Routes, consumer: Option<ClusterId>) {
+        for (route, key) in routes.received_requests(world) {
+            let Some(request) = world.requests.object(&key) else { continue };
+            let id = request.spec.cluster_identity.cluster_id.as_str();
+            let is_due = match &consumer {
+                Some(consumer) => consumer.as_str() == id,
+                None => self.is_out_of_date(&request).await,
+            };
+            if is_due {
+                if let Some(consumer) = &consumer {
+                    self.pressing().insert(consumer.clone());
+                }
+                // A queue that has ended needs no keys.
+                let _ = route.send(key).await;
+            }
+        }
+    }
+
+    fn pressing(&self) -> MutexGuard<'_, HashSet<ClusterId>> {
+        self.pressing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether the offer to a cluster should be looked at again.
-    pub async fn is_out_of_date(&self, request: &ResourceRequest) -> bool {
+    async fn is_out_of_date(&self, request: &ResourceRequest) -> bool {
         let namespace = request.namespace().unwrap_or_default();
         let Some(have) = self.world.own_offer(&namespace) else { return false };
         let Ok(consumer) = request.spec.cluster_identity.parse() else { return false };
@@ -151,7 +177,9 @@ impl Requests {
         have: Option<&ResourceOffer>,
     ) -> Result<(), Error> {
         let want = self.wanted(request, consumer).await?;
-        if have.is_some_and(|have| still_holds(have, &want, self.settings.threshold)) {
+        let is_pressing = self.pressing().remove(&consumer.id);
+        let threshold = if is_pressing { 0 } else { self.settings.threshold };
+        if have.is_some_and(|have| still_holds(have, &want, threshold)) {
             return Ok(());
         }
         self.offers.apply(&self.offers_in(request), &want, have).await?;
