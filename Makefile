@@ -23,8 +23,7 @@ setup: ## Install what this machine lacks, or say how to
 	@scripts/claim-target
 
 quick-start: setup ## Bring up clusters on this machine and walk through what Liqo does
-	./playground up quick-start
-	./playground tour
+	@scripts/quick-start
 
 test: check ## Run every check and every test
 	cargo test --workspace --exclude liqo-e2e --locked

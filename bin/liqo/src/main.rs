@@ -27,6 +27,8 @@ enum Component {
     CertCreator(cert_creator::Args),
     /// Runs the controllers: peerings, offers, virtual nodes
     ControllerManager(Box<liqo_controller_manager::Args>),
+    /// Copies custom resources to peers, and their status back
+    CrdReplicator(Box<liqo_crd_replicator::Args>),
     /// Shows consumers the metrics of the pods they run here
     MetricAgent(Box<liqo_metric_agent::Args>),
     /// Carries peers' connections to the API server, for peerings inside the tunnel
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Component::Auth(args) => run(liqo_auth::run(*args)),
         Component::CertCreator(args) => cert_creator::run(&args),
         Component::ControllerManager(args) => run(liqo_controller_manager::run(*args)),
+        Component::CrdReplicator(args) => run(liqo_crd_replicator::run(*args)),
         Component::MetricAgent(args) => run(liqo_metric_agent::run(*args)),
         Component::Proxy(args) => run(liqo_proxy::run(*args)),
         Component::Uninstaller(args) => run(liqo_uninstaller::run(*args)),

@@ -2,17 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
+#[path = "parts/cluster.rs"]
+mod cluster;
 #[path = "parts/component.rs"]
 mod component;
 
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
+use kube::api::{DeleteParams, ListParams};
+use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::discovery::ResourceRequest;
-use liqo_api::keys::{label, object};
+use liqo_api::keys::object;
 use liqo_api::names::Cluster;
 use liqo_handshake::{Error, Peer, Trust};
 use liqo_identity::secret;
@@ -22,7 +23,7 @@ use liqo_kit::client::Identity;
 use liqo_testkit::ControlPlane;
 use tokio::time::timeout;
 
-use self::component::{Component, LIMIT, grant, role};
+use self::component::{Component, LIMIT, grant};
 
 const MILAN: &str = "2cb4110a-c5e6-4a52-851d-d0e0d86c9174";
 const ROME: &str = "41543714-6e17-4c7b-9bc9-70de7f7ae64f";
@@ -30,7 +31,7 @@ const TENANT: &str = "liqo-tenant-rome-2f55ef";
 
 #[tokio::test]
 async fn peers_are_given_identities_and_strangers_leave_no_trace() {
-    let plane = cluster().await;
+    let plane = installed().await;
     let client = plane.client();
     let folder = tempfile::tempdir().unwrap();
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
@@ -60,7 +61,7 @@ async fn peers_are_given_identities_and_strangers_leave_no_trace() {
 
 #[tokio::test]
 async fn without_tokens_only_the_first_key_of_a_peer_counts() {
-    let plane = cluster().await;
+    let plane = installed().await;
     let (_auth, peer) = start(&plane, &["--enable-authentication=false"]).await;
     let (one, other) =
         (Application::new(&rome().id).unwrap(), Application::new(&rome().id).unwrap());
@@ -152,22 +153,11 @@ async fn a_token_that_is_deleted_is_made_again(
     assert!(matches!(error, Error::WrongToken { .. }), "{error}");
 }
 
-/// A cluster that has what the chart installs, as far as the service needs it.
-async fn cluster() -> ControlPlane {
+/// A cluster with a signer, and with what the chart grants the service.
+async fn installed() -> ControlPlane {
     let signer = "certificatesigningrequest-signing-controller";
-    let plane = ControlPlane::with_controllers(&[signer]).await.unwrap();
+    let plane = cluster::start(&[signer]).await;
     let client = plane.client();
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in liqo_api::all_crds() {
-        definitions.create(&PostParams::default(), &definition).await.unwrap();
-        let established = conditions::is_crd_established();
-        await_condition(definitions.clone(), &definition.name_any(), established).await.unwrap();
-    }
-    let metadata = ObjectMeta { name: Some("liqo".to_owned()), ..ObjectMeta::default() };
-    let namespace = Namespace { metadata, ..Namespace::default() };
-    Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
-    let labels = [(label::REMOTE_PEERING_PERMISSIONS, label::PERMISSIONS_BASIC)];
-    role(&client, "remote-peering-basic", object::ROLE_BASIC, &labels).await.unwrap();
     grant(&client, "auth", "auth", "liqo").await.unwrap();
     grant(&client, "remote-peering-basic", "auth", "liqo").await.unwrap();
     plane
@@ -183,7 +173,7 @@ async fn start(plane: &ControlPlane, words: &[&str]) -> (Component, Peer) {
         words,
     ]
     .concat();
-    let mut auth = Component::start(plane, "auth", &all).unwrap();
+    let auth = Component::start(plane, "auth", &all).unwrap();
     let line = auth.says("Listening for peers").await.unwrap();
     let address = line.split("address=").nth(1).unwrap().split(' ').next().unwrap();
     let scheme = if words.contains(&"--enable-tls") { "https" } else { "http" };

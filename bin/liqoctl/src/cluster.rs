@@ -30,7 +30,7 @@ pub struct ClusterArguments {
     #[arg(long, value_name = "NAME", global = true)]
     pub user: Option<String>,
     /// Tell more
-    #[arg(short, long, global = true, help_heading = "Options")]
+    #[arg(short, long, global = true, display_order = 900, help_heading = None::<&'static str>)]
     pub verbose: bool,
 
     /// Address and port of the API server

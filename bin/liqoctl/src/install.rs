@@ -21,6 +21,7 @@ use self::identity::Identity;
 use self::provider::Found;
 use crate::cluster::{Cluster, ClusterArguments};
 use crate::failure::Failure;
+use crate::interrupt::interrupted;
 use crate::printer::Printer;
 
 /// Installs or upgrades Liqo.
@@ -130,12 +131,6 @@ async fn deploy(
         printer.plain(screen::dry_run(&prepared, values.given()));
         return Ok(());
     }
-    let interrupted = async {
-        // Without signals there is nothing to wait for.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
     let result = engine.install(&prepared, flags.timeout, interrupted).await;
     drop(engine);
     match result {

@@ -5,6 +5,7 @@ mod cluster;
 mod completion;
 mod failure;
 mod install;
+mod interrupt;
 mod printer;
 mod status;
 mod uninstall;

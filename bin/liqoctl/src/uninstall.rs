@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::cli::LiqoNamespace;
 use crate::cluster::{ClusterArguments, duration};
 use crate::failure::Failure;
+use crate::interrupt::interrupted;
 use crate::printer::Printer;
 
 const EXAMPLES: &str = "\
@@ -96,7 +97,7 @@ async fn bounded(
             "timed out waiting for the condition: Liqo is not gone after {} s", limit.as_secs()
         ))
         .hint("Run the command again with --verbose to see what it waits for.")),
-        _ = tokio::signal::ctrl_c() => Err(Failure::text("interrupted")
+        () = interrupted() => Err(Failure::text("interrupted")
             .hint("Run the command again to go on.")),
     }
 }

@@ -5,7 +5,7 @@
 mod hands;
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -36,7 +36,7 @@ async fn a_release_comes_changes_and_goes() {
     lab.an_object_of_somebody_else_is_left_alone().await;
     lab.what_is_not_ready_in_time_leaves_nothing().await;
     let hands = Hands::light(&client);
-    lab.what_is_half_ready_in_time_leaves_nothing().await;
+    lab.an_interruption_leaves_nothing().await;
     drop(hands);
     let _hands = Hands::full(&client);
     lab.an_interrupted_installation_goes_on().await;
@@ -87,6 +87,8 @@ impl Lab {
         let text = self.fails(&[&["install", "--as", "nobody"], &NETWORKS[..]].concat()).await;
         assert!(text.contains("you cannot create namespaces"), "{text}");
         assert!(text.contains("create deployments.apps in namespace liqo"), "{text}");
+        let text = self.fails(&install(&["--enable-metrics"])).await;
+        assert!(text.contains("knows no PodMonitor of monitoring.coreos.com/v1"), "{text}");
         let set = ["install", "--set", "gatway.replicas=2"];
         let text = self.fails(&[&set, &NETWORKS[..]].concat()).await;
         assert!(text.contains("did you mean gateway?"), "{text}");
@@ -152,11 +154,26 @@ impl Lab {
         self.gone("the first attempt").await;
     }
 
-    async fn what_is_half_ready_in_time_leaves_nothing(&self) {
-        let text = self.fails(&install(&["--timeout", "8s"])).await;
+    async fn an_interruption_leaves_nothing(&self) {
+        let mut command = self.command(&install(&[]));
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        self.deployed("liqo-auth").await;
+        let id = child.id().unwrap().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
 
-        assert!(text.contains("liqo-controller-manager: nobody has seen it yet"), "{text}");
+        let output = child.wait_with_output().await.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text.contains("Liqo is not installed: interrupted"), "{text}");
+        assert!(text.contains("has been removed again"), "{text}");
         self.gone("the second attempt").await;
+    }
+
+    /// Waits until a Deployment is there.
+    async fn deployed(&self, name: &str) {
+        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "liqo");
+        let is_there = |one: Option<&Deployment>| one.is_some();
+        kube::runtime::wait::await_condition(deployments, name, is_there).await.unwrap();
     }
 
     async fn an_interrupted_installation_goes_on(&self) {
@@ -164,9 +181,7 @@ impl Lab {
         let mut command = self.command(&install(&["--set", "metricAgent.enable=true"]));
         let mut child = command.spawn().unwrap();
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "liqo");
-        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "liqo");
-        let is_there = |one: Option<&Deployment>| one.is_some();
-        kube::runtime::wait::await_condition(deployments, "liqo-auth", is_there).await.unwrap();
+        self.deployed("liqo-auth").await;
         child.kill().await.unwrap();
         let record = secrets.get("sh.helm.release.v1.liqo.v1").await.unwrap();
         assert_eq!(record.labels()["status"], "pending-install");

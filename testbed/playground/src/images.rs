@@ -98,6 +98,11 @@ pub fn folder(cache: &Path) -> PathBuf {
 }
 
 impl Image {
+    /// The image that is called so.
+    pub fn named(name: &str) -> Option<Self> {
+        ALL.into_iter().find(|image| image.name() == name)
+    }
+
     /// What its archive's name starts with.
     pub fn name(self) -> &'static str {
         match self {
@@ -142,8 +147,9 @@ impl Workshop<'_> {
             Image::CoreDns | Image::MetricsServer | Image::LocalPath => {
                 Ok(Some(self.engine.join(image.name())))
             }
-            Image::Demo => self.cargo("liqo-demo", "demo").map(Some),
-            Image::Liqo => self.cargo("liqo", "liqo").map(Some),
+            Image::Demo => self.cargo(&["liqo-demo"], "demo").map(Some),
+            // Built together, they share what both are made of.
+            Image::Liqo => self.cargo(&["liqo", "liqoctl"], "liqo").map(Some),
         }
     }
 
@@ -161,10 +167,11 @@ impl Workshop<'_> {
         Ok(program)
     }
 
-    fn cargo(&self, package: &str, program: &str) -> Result<PathBuf, Error> {
+    fn cargo(&self, packages: &[&str], program: &str) -> Result<PathBuf, Error> {
         let mut cargo = Command::new("cargo");
         cargo
-            .args(["build", "--quiet", "--locked", "--release", "--package", package])
+            .args(["build", "--quiet", "--locked", "--release"])
+            .args(packages.iter().flat_map(|package| ["--package", package]))
             .current_dir(self.home)
             .env("CARGO_TARGET_DIR", self.target);
         succeed(&mut cargo, program)?;

@@ -82,11 +82,11 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Imports an image archive on all nodes of a cluster
+    /// Imports an image on all nodes of a cluster
     Load {
         /// The cluster
         cluster: String,
-        /// The archive
+        /// An archive, or `liqo`: the image of Liqo, built from this clone
         archive: PathBuf,
     },
     /// Runs a command on a node

@@ -137,6 +137,11 @@ impl Playground {
     pub fn load(&self, cluster: &str, archive: &Path) -> Result<()> {
         let plan = self.plan()?;
         let cluster = find_cluster(&plan, cluster)?;
+        if let Some(image) = archive.to_str().and_then(Image::named) {
+            let archives = self.ensure_images(&[image])?;
+            let archives: Vec<PathBuf> = archives.iter().map(|name| self.archive(name)).collect();
+            return cluster.nodes.iter().try_for_each(|node| import_missing(node, &archives));
+        }
         ensure!(archive.exists(), "there is no file {}", archive.display());
         cluster.nodes.iter().try_for_each(|node| import(node, archive))
     }

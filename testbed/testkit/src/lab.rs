@@ -119,6 +119,35 @@ impl Lab {
         serde_json::from_str(&said).with_context(|| format!("{url} said {said:?}"))
     }
 
+    /// Runs liqoctl on a cluster as a user would, and returns what it printed; fails when it fails.
+    pub fn liqoctl(&self, cluster: &str, words: &str) -> Result<String> {
+        let output = self.liqoctl_command(cluster, words).output().context("run liqoctl")?;
+        told(&output, &format!("liqoctl {words}"))
+    }
+
+    /// A liqoctl that is still to be started.
+    pub fn liqoctl_command(&self, cluster: &str, words: &str) -> Command {
+        let mut command = Command::new(self.places.target.join("release/liqoctl"));
+        command.args(words.split_whitespace()).env("KUBECONFIG", self.kubeconfig(cluster));
+        command
+    }
+
+    /// Brings the image of Liqo to clusters, and liqoctl to this machine.
+    pub fn load_liqo(&self, clusters: &[&str]) -> Result<()> {
+        for cluster in clusters {
+            self.playground(&["load", cluster, "liqo"])?;
+        }
+        Ok(())
+    }
+
+    /// A program of the engine, such as helm, for a cluster.
+    pub fn engine_command(&self, cluster: &str, program: &str) -> Result<Command> {
+        let engine = liqo_playground::engine::folder(&self.places.home, &self.places.cache)?;
+        let mut command = Command::new(engine.join(program));
+        command.env("KUBECONFIG", self.kubeconfig(cluster));
+        Ok(command)
+    }
+
     /// Runs the playground's own command line on this lab.
     pub fn playground(&self, words: &[&str]) -> Result<String> {
         let output = self.command(words).output().context("run the playground")?;

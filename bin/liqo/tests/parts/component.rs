@@ -1,16 +1,18 @@
 //! The program itself, as a component of a cluster with the rights that the chart grants.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
 use kube::api::{ObjectMeta, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
+use liqo_api::keys::label;
 use liqo_testkit::ControlPlane;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,6 +20,8 @@ use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
+use tokio::sync::watch::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// How long anything may take.
@@ -26,8 +30,8 @@ pub const LIMIT: Duration = Duration::from_mins(1);
 /// A running component; it is killed with the value.
 pub struct Component {
     child: Child,
-    lines: Lines<BufReader<ChildStderr>>,
-    log: Vec<String>,
+    log: Receiver<Vec<String>>,
+    reading: JoinHandle<()>,
     _folder: TempDir,
 }
 
@@ -49,37 +53,37 @@ impl Component {
             .kill_on_drop(true)
             .spawn()?;
         let lines = BufReader::new(child.stderr.take().context("it is piped")?).lines();
-        Ok(Self { child, lines, log: Vec::new(), _folder: folder })
+        let (send, log) = channel(Vec::new());
+        let reading = tokio::spawn(read(lines, send));
+        Ok(Self { child, log, reading, _folder: folder })
     }
 
     /// Waits for a line of the log with a text in it, and returns it.
-    pub async fn says(&mut self, text: &str) -> Result<String> {
-        let wait = async {
-            while let Some(line) = self.lines.next_line().await? {
-                self.log.push(line.clone());
-                if line.contains(text) {
-                    return Ok(line);
-                }
-            }
-            bail!("the log ended")
-        };
-        let found = timeout(LIMIT, wait).await.unwrap_or_else(|error| Err(error.into()));
-        found.with_context(|| format!("never said '{text}':\n{}", self.log.join("\n")))
+    pub async fn says(&self, text: &str) -> Result<String> {
+        let mut log = self.log.clone();
+        let found = |log: &Vec<String>| log.iter().find(|line| line.contains(text)).cloned();
+        let log = timeout(LIMIT, log.wait_for(|log| found(log).is_some())).await;
+        let log = log.context("too late")?.context("the log ended")?;
+        found(&log).with_context(|| format!("said '{text}'"))
     }
 
     /// Asks it to end, and waits until it has.
     pub async fn stop(mut self) -> Result<(ExitStatus, String)> {
         let pid = self.child.id().context("it runs")?;
         kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGTERM)?;
-        timeout(LIMIT, async {
-            while let Some(line) = self.lines.next_line().await? {
-                self.log.push(line);
-            }
-            anyhow::Ok(())
-        })
-        .await??;
         let status = timeout(LIMIT, self.child.wait()).await??;
-        Ok((status, self.log.join("\n")))
+        timeout(LIMIT, self.reading).await??;
+        let log = self.log.borrow().join("\n");
+        Ok((status, log))
+    }
+}
+
+/// Keeps what a component says, and shows it when the test fails.
+#[expect(clippy::print_stderr, reason = "the harness shows it when the test fails")]
+async fn read(mut lines: Lines<BufReader<ChildStderr>>, send: Sender<Vec<String>>) {
+    while let Ok(Some(line)) = lines.next_line().await {
+        eprintln!("{line}");
+        send.send_modify(|log| log.push(line));
     }
 }
 
@@ -92,11 +96,17 @@ struct Rules {
     namespace: Vec<PolicyRule>,
 }
 
-/// Grants a user what a file of the chart says, and nothing else.
+/// Grants a user what a file of the chart says, and nothing else; the ClusterRole has a label if
+/// the chart gives it one.
 pub async fn grant(client: &Client, name: &str, user: &str, namespace: &str) -> Result<()> {
     let rules = rules(name)?;
     let new = PostParams::default();
     let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let permission = name.strip_prefix("remote-peering-");
+    let labels = permission.map(|permission| {
+        let label = (label::REMOTE_PEERING_PERMISSIONS.to_owned(), permission.to_owned());
+        BTreeMap::from([label])
+    });
     let subjects = Some(vec![Subject {
         api_group: Some("rbac.authorization.k8s.io".to_owned()),
         kind: "User".to_owned(),
@@ -108,13 +118,12 @@ pub async fn grant(client: &Client, name: &str, user: &str, namespace: &str) -> 
         kind: kind.to_owned(),
         name: name.to_owned(),
     };
-    let role =
-        ClusterRole { metadata: named(name), rules: Some(rules.cluster), ..ClusterRole::default() };
-    // Roles that are granted to peers, too, may be there already.
-    match Api::<ClusterRole>::all(client.clone()).create(&new, &role).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => {}
-        made => drop(made?),
-    }
+    let role = ClusterRole {
+        metadata: ObjectMeta { labels, ..named(name) },
+        rules: Some(rules.cluster),
+        ..ClusterRole::default()
+    };
+    Api::<ClusterRole>::all(client.clone()).create(&new, &role).await?;
     let binding = ClusterRoleBinding {
         metadata: named(&format!("{name}-{user}")),
         role_ref: reference("ClusterRole"),
@@ -128,20 +137,6 @@ pub async fn grant(client: &Client, name: &str, user: &str, namespace: &str) -> 
     Api::<Role>::namespaced(client.clone(), namespace).create(&new, &role).await?;
     let binding = RoleBinding { metadata: named(name), role_ref: reference("Role"), subjects };
     Api::<RoleBinding>::namespaced(client.clone(), namespace).create(&new, &binding).await?;
-    Ok(())
-}
-
-/// A ClusterRole of the chart, with labels.
-pub async fn role(client: &Client, file: &str, name: &str, labels: &[(&str, &str)]) -> Result<()> {
-    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-    let metadata = ObjectMeta {
-        name: Some(name.to_owned()),
-        labels: Some(labels.collect()),
-        ..ObjectMeta::default()
-    };
-    let rules = Some(rules(file)?.cluster);
-    let role = ClusterRole { metadata, rules, ..ClusterRole::default() };
-    Api::<ClusterRole>::all(client.clone()).create(&PostParams::default(), &role).await?;
     Ok(())
 }
 

@@ -85,7 +85,7 @@ pub struct Flags {
     /// Networks that are in use outside of the cluster: CIDR,…
     #[arg(long, value_name = "CIDRS", value_delimiter = ',', global = true)]
     reserved_subnets: Vec<Ipv4Net>,
-    /// How peers reach the cluster [default: as the kind of cluster asks for, or that of the chart]
+    /// How peers reach the cluster [default: the kind of cluster decides]
     #[arg(long, value_name = "TYPE", value_enum, ignore_case = true, global = true)]
     service_type: Option<Exposure>,
     /// Expose metrics, and have them read by the Prometheus operator
@@ -104,6 +104,10 @@ pub struct Flags {
     /// Version of Liqo, or tag of its images [default: the version of this program]
     #[arg(long, value_name = "VERSION", global = true)]
     pub version: Option<String>,
+    /// Git repository whose chart is installed instead of the built-in one, at the given version
+    #[arg(long, value_name = "URL", requires = "version", global = true)]
+    #[arg(conflicts_with = "local_chart_path")]
+    pub repo_url: Option<String>,
     /// Folder of a chart to install instead of the built-in one
     #[arg(long, value_name = "FOLDER", requires = "version", global = true)]
     pub local_chart_path: Option<PathBuf>,
@@ -139,7 +143,9 @@ impl Flags {
             high_availability: self.enable_ha,
             reserved_subnets: self.reserved_subnets.iter().map(Ipv4Net::trunc).collect(),
             metrics: self.enable_metrics,
-            no_telemetry: self.disable_telemetry || self.local_chart_path.is_some(),
+            no_telemetry: self.disable_telemetry
+                || self.local_chart_path.is_some()
+                || self.repo_url.is_some(),
             service_type: self.service_type.map(Into::into),
             tag: self.version.clone(),
         })

@@ -131,12 +131,12 @@ mod tests {
 
     #[test]
     fn a_way_back_that_fails_is_told_too() {
-        let undone = Some(Err(Error::TimedOut("while going back".to_owned())));
+        let undone = Some(Err(Error::TimedOut(String::new())));
         let failed = Failed { error: Error::Interrupted, undone };
 
         insta::assert_snapshot!(words(&failed), @"
         ERRO  Liqo is not installed: interrupted
-        INFO  Going back did not work either: timed out waiting for the condition (while going back). Run the command again, or `liqoctl uninstall`.
+        INFO  Going back did not work either: timed out waiting for the condition. Run the command again, or `liqoctl uninstall`.
         ");
     }
 

@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Display};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
 use kube::runtime::WatchStreamExt as _;
@@ -19,9 +20,11 @@ use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use tokio::sync::watch::{Receiver, channel};
 use tracing::warn;
 
 use crate::keyed::chain;
+use crate::retry::Backoff;
 
 /// Namespace and name: what identifies an object of a known kind, here or remote.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,11 +78,17 @@ impl<K> Object for K where
 pub struct Ended;
 
 /// The objects of a watch as they are known now, without their `managedFields`.
-pub struct Store<K: Resource<DynamicType = ()> + Clone + 'static>(reflector::Store<K>);
+///
+/// Readiness is told by a channel of our own: of several who wait on kube's store, all but the last
+/// may never be woken.
+pub struct Store<K: Resource<DynamicType = ()> + Clone + 'static> {
+    objects: reflector::Store<K>,
+    ready: Receiver<bool>,
+}
 
 impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for Store<K> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { objects: self.objects.clone(), ready: self.ready.clone() }
     }
 }
 
@@ -87,7 +96,7 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Store<K> {
     /// The object with this key, if there is one.
     pub fn object(&self, key: &Key) -> Option<Arc<K>> {
         let reference = ObjectRef::new(&key.name);
-        self.0.get(&match &key.namespace {
+        self.objects.get(&match &key.namespace {
             Some(namespace) => reference.within(namespace),
             None => reference,
         })
@@ -95,17 +104,17 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Store<K> {
 
     /// All objects, in no order.
     pub fn objects(&self) -> Vec<Arc<K>> {
-        self.0.state()
+        self.objects.state()
     }
 
     /// Waits for the first whole list. The stream of keys must be read meanwhile.
     pub async fn wait_until_ready(&self) -> Result<(), Ended> {
-        self.0.wait_until_ready().await.map_err(|_| Ended)
+        self.ready.clone().wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| Ended)
     }
 
     /// The store as kube's own tools take it.
     pub fn as_kube(&self) -> reflector::Store<K> {
-        self.0.clone()
+        self.objects.clone()
     }
 }
 
@@ -121,19 +130,53 @@ pub fn watch<K: Object>(
     feed(kube::runtime::watcher(api, config).default_backoff())
 }
 
+/// The same, with waits of one's own choice after interruptions.
+pub fn watch_with<K: Object>(
+    api: Api<K>,
+    config: watcher::Config,
+    backoff: Backoff,
+) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
+    feed(kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 }))
+}
+
+/// The waits of a watch that is interrupted again and again.
+struct Waits {
+    backoff: Backoff,
+    failures: u32,
+}
+
+impl Iterator for Waits {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.failures = self.failures.saturating_add(1);
+        Some(self.backoff.jittered(self.failures))
+    }
+}
+
+impl kube::runtime::utils::Backoff for Waits {
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
 /// Feeds a store from the events of a watch, and names the keys they touched.
 fn feed<K, S>(events: S) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
     S: Stream<Item = watcher::Result<Event<K>>> + Send,
 {
-    let (store, mut writer) = reflector::store::<K>();
+    let (objects, mut writer) = reflector::store::<K>();
+    let (tell_ready, ready) = channel(false);
     let mut known = Known::default();
     let keys = events.filter_map(move |event| {
         let touched = match event {
             Ok(event) => {
                 let event = event.modify(|object| object.meta_mut().managed_fields = None);
                 writer.apply_watcher_event(&event);
+                if matches!(event, Event::InitDone) {
+                    tell_ready.send_replace(true);
+                }
                 Some(stream::iter(known.touched(&event)))
             }
             Err(error) => {
@@ -144,7 +187,7 @@ where
         };
         std::future::ready(touched)
     });
-    (Store(store), keys.flatten())
+    (Store { objects, ready }, keys.flatten())
 }
 
 /// The keys that a watch has shown so far, with the version of each.
@@ -258,6 +301,29 @@ mod tests {
         let (store, keys) = feed(stream::iter(events.map(Ok)));
         let keys: Vec<Key> = keys.collect().await;
         assert_eq!(store.object(&keys[0]).unwrap().metadata.managed_fields, None);
+    }
+
+    #[tokio::test]
+    async fn everybody_who_waits_for_the_first_list_is_woken() {
+        let (send, events) = futures::channel::mpsc::unbounded();
+        let (store, keys) = feed(events);
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                let store = store.clone();
+                tokio::spawn(async move { store.wait_until_ready().await })
+            })
+            .collect();
+        let reading = tokio::spawn(keys.count());
+        tokio::task::yield_now().await;
+        for event in [Event::Init, Event::InitApply(map("a", "1")), Event::InitDone] {
+            send.unbounded_send(Ok(event)).unwrap();
+        }
+        for waiter in waiting {
+            waiter.await.unwrap().unwrap();
+        }
+        drop(send);
+        assert_eq!(reading.await.unwrap(), 1);
+        store.wait_until_ready().await.unwrap();
     }
 
     #[tokio::test]

@@ -27,6 +27,16 @@ pub enum Error {
     /// Objects of somebody else are in the way.
     #[error("{}", strangers(.0))]
     Strangers(Vec<Id>),
+    /// The cluster does not know a kind of objects.
+    #[error(
+        "the cluster knows no {kind} of {version}; install what defines it, or do not ask for it"
+    )]
+    NoKind {
+        /// The kind.
+        kind: String,
+        /// Its group and version.
+        version: String,
+    },
     /// Something failed, and will not work by waiting.
     #[error("{what} failed: {why}")]
     Never {

@@ -94,6 +94,7 @@ impl Engine<'_> {
         let rendered = render(wanted.chart, wanted.values, &target)?;
         let definitions = wanted.chart.custom_resource_definitions()?;
         let objects = self.marked(&rendered.documents);
+        self.kinds_exist(&objects).await?;
         let defined = self.look(definitions.clone()).await?;
         let live = self.look(objects.clone()).await?;
         self.refuse_strangers(&live)?;
@@ -128,17 +129,20 @@ impl Engine<'_> {
     }
 
     /// Does it, within a time and until it is interrupted; goes back if it does not work.
-    pub async fn install(
+    ///
+    /// Going back can be interrupted as well; what is then left, the next run or an uninstallation
+    /// takes care of.
+    pub async fn install<F: Future<Output = ()>>(
         &self,
         prepared: &Prepared,
         timeout: Duration,
-        interrupted: impl Future<Output = ()>,
+        interrupted: impl Fn() -> F,
     ) -> Result<Outcome, Failed> {
         let Some(release) = &prepared.release else { return Ok(Outcome::Unchanged) };
         let result = tokio::select! {
             result = self.attempt(prepared, release) => result,
             () = tokio::time::sleep(timeout) => Err(Error::TimedOut(self.what_is_missing())),
-            () = interrupted => Err(Error::Interrupted),
+            () = interrupted() => Err(Error::Interrupted),
         };
         match result {
             Ok(()) if prepared.from.is_some() => Ok(Outcome::Upgraded),
@@ -146,9 +150,10 @@ impl Engine<'_> {
             Err(error) => {
                 self.report.step("going back to what was before");
                 let back = self.go_back(prepared, release, &error);
-                let undone = match tokio::time::timeout(WAY_BACK, back).await {
-                    Ok(undone) => undone,
-                    Err(_) => Err(Error::TimedOut("while going back".to_owned())),
+                let undone = tokio::select! {
+                    undone = back => undone,
+                    () = tokio::time::sleep(WAY_BACK) => Err(Error::TimedOut(String::new())),
+                    () = interrupted() => Err(Error::Interrupted),
                 };
                 Err(Failed { error, undone: Some(undone) })
             }

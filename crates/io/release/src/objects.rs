@@ -1,5 +1,6 @@
 //! Objects of any kind: looked at, applied, deleted.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -37,6 +38,30 @@ impl Engine<'_> {
             })
         });
         stream::iter(pairs).buffered(AT_ONCE).try_collect().await
+    }
+
+    /// Makes sure that the cluster knows the kinds that not every cluster does.
+    pub(crate) async fn kinds_exist(&self, objects: &[Value]) -> Result<(), Error> {
+        let text = |object: &Value, key: &str| object.get(key)?.as_str().map(str::to_owned);
+        let kinds = objects.iter().filter_map(|object| {
+            let (version, kind) = (text(object, "apiVersion")?, text(object, "kind")?);
+            let group = version.split('/').next()?;
+            let is_extra = group.contains('.') && !group.ends_with(".k8s.io");
+            is_extra.then_some((version, kind))
+        });
+        for (version, kind) in kinds.collect::<BTreeSet<_>>() {
+            let known = match self.client.list_api_group_resources(&version).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => false,
+                other => {
+                    let list = other.map_err(Error::request(format!("look for {version}")))?;
+                    list.resources.iter().any(|one| one.kind == kind)
+                }
+            };
+            if !known {
+                return Err(Error::NoKind { kind, version });
+            }
+        }
+        Ok(())
     }
 
     async fn get(&self, id: &Id, object: &Value) -> Result<Option<Value>, Error> {
@@ -107,9 +132,9 @@ impl Engine<'_> {
         let params =
             DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
         match api.delete(name, &params).await {
-            // Gone, or another one of the same name.
-            Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => return Ok(()),
-            Ok(answer) if answer.is_right() => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+            // It goes already, or it is another one of the same name, and the wait ends at once.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
             Ok(_) => {}
             Err(error) => return Err(Error::request(format!("delete {what}"))(error)),
         }
