@@ -1,12 +1,12 @@
-//! Two clusters peer and part: authentication services and controller managers on real API servers,
-//! with the rights that the chart grants them.
+//! Two clusters peer and part: authentication services, controller managers and replicators on real
+//! API servers, with the rights that the chart grants them.
 
 #![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
+#[path = "parts/cluster.rs"]
+mod cluster;
 #[path = "parts/component.rs"]
 mod component;
-#[path = "parts/courier.rs"]
-mod courier;
 #[path = "parts/town.rs"]
 mod town;
 
@@ -27,7 +27,6 @@ use liqo_api::sharing::{OfferPhase, ResourceOffer};
 use liqo_api::virtualkubelet::NamespaceMap;
 use serde_json::json;
 
-use self::courier::{End, carry_all};
 use self::town::{Town, gone, is_there, wait};
 
 const ROME: &str = "41543714-6e17-4c7b-9bc9-70de7f7ae64f";
@@ -44,21 +43,15 @@ async fn two_clusters_peer_and_part() {
 
     a_wrong_token_leaves_nothing_behind(&rome, &milan).await;
     the_right_token_is_noticed_at_once(&rome, &milan).await;
-
-    let ends = [
-        End { client: rome.client(), id: ROME, tenant: AT_ROME },
-        End { client: milan.client(), id: MILAN, tenant: AT_MILAN },
-    ];
-    let couriers = carry_all(&ends[0], &ends[1]);
     an_offer_is_made_and_taken(&rome, &milan).await;
     both_api_servers_are_probed(&rome, &milan).await;
     a_virtual_node_gets_its_map(&rome).await;
     certificates_are_for_ones_own_node(&rome).await;
     an_offer_follows_what_is_free(&rome, &milan).await;
     unpeering_leaves_nothing_behind(&rome, &milan).await;
+    peering_again_works_at_once(&rome, &milan).await;
+    unpeering_leaves_nothing_behind(&rome, &milan).await;
     a_foreign_cluster_can_be_deleted(&rome).await;
-    couriers.iter().for_each(tokio::task::JoinHandle::abort);
-
     for town in [rome, milan] {
         town.close().await;
     }
@@ -219,6 +212,17 @@ async fn unpeering_leaves_nothing_behind(rome: &Town, milan: &Town) {
     assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
     let secrets: Api<Secret> = Api::namespaced(rome.client(), "liqo");
     assert!(secrets.get_opt(&format!("remote-token-{MILAN}")).await.unwrap().is_some());
+}
+
+async fn peering_again_works_at_once(rome: &Town, milan: &Town) {
+    let start = Instant::now();
+    let clusters: Api<ForeignCluster> = Api::all(rome.client());
+    let yes = json!({"spec": {"outgoingPeeringEnabled": "Yes"}});
+    clusters.patch("milan", &PatchParams::default(), &Patch::Merge(yes)).await.unwrap();
+    wait(clusters, "milan", is(Kind::OutgoingPeering, Status::Established)).await;
+    let of_milan: Api<ForeignCluster> = Api::all(milan.client());
+    wait(of_milan, "rome", is(Kind::IncomingPeering, Status::Established)).await;
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
 }
 
 async fn a_foreign_cluster_can_be_deleted(rome: &Town) {

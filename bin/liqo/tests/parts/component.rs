@@ -100,9 +100,10 @@ struct Rules {
 /// the chart gives it one.
 pub async fn grant(client: &Client, name: &str, user: &str, namespace: &str) -> Result<()> {
     let rules = rules(name)?;
+    let name = &format!("liqo-{name}");
     let new = PostParams::default();
     let named = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-    let permission = name.strip_prefix("remote-peering-");
+    let permission = name.strip_prefix("liqo-remote-peering-");
     let labels = permission.map(|permission| {
         let label = (label::REMOTE_PEERING_PERMISSIONS.to_owned(), permission.to_owned());
         BTreeMap::from([label])
@@ -123,7 +124,11 @@ pub async fn grant(client: &Client, name: &str, user: &str, namespace: &str) -> 
         rules: Some(rules.cluster),
         ..ClusterRole::default()
     };
-    Api::<ClusterRole>::all(client.clone()).create(&new, &role).await?;
+    // Several components may have the same one.
+    match Api::<ClusterRole>::all(client.clone()).create(&new, &role).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        made => drop(made?),
+    }
     let binding = ClusterRoleBinding {
         metadata: named(&format!("{name}-{user}")),
         role_ref: reference("ClusterRole"),

@@ -74,7 +74,11 @@ pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
     };
     let has = |name: &str| offer.finalizers().iter().any(|finalizer| finalizer == name);
     let is_deleting = offer.metadata.deletion_timestamp.is_some();
-    if !is_deleting && seen.foreign.is_some_and(|foreign| !is_owned_by(offer, foreign)) {
+    let is_new = |foreign: &ForeignCluster| {
+        // What belongs to something on its way out would go with it.
+        foreign.metadata.deletion_timestamp.is_none() && !is_owned_by(offer, foreign)
+    };
+    if !is_deleting && seen.foreign.is_some_and(is_new) {
         decision.actions.push(Action::Own);
     }
     let is_withdrawn = offer.spec.withdrawal_timestamp.is_some();

@@ -93,9 +93,11 @@ pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
     if seen.foreign.is_none() && verdict != Verdict::Deleting {
         decision.actions.push(Action::Introduce);
     }
-    if seen.foreign.is_some_and(|foreign| !is_owned_by(seen.request, foreign))
-        && seen.request.metadata.deletion_timestamp.is_none()
-    {
+    let is_new = |foreign: &ForeignCluster| {
+        // What belongs to something on its way out would go with it.
+        !is_deleting(foreign) && !is_owned_by(seen.request, foreign)
+    };
+    if seen.foreign.is_some_and(is_new) && seen.request.metadata.deletion_timestamp.is_none() {
         decision.actions.push(Action::Own);
     }
     match verdict {

@@ -18,6 +18,7 @@ use liqo_peering::{foreign, kubelet};
 use liqo_sharing::amounts::{CPU, MEMORY};
 use liqo_sharing::quantity::Quantity;
 use tokio::sync::mpsc::Receiver;
+use tracing::info;
 
 use crate::Args;
 use crate::args::KubeletArgs;
@@ -71,6 +72,7 @@ pub async fn run(
         () = service.stop.cancelled() => return,
     }
     synced.pass();
+    info!(home = %world.home, "Controllers started");
 
     let controllers = Controllers::new(args, client, service, &world, &monitor, reader.into());
     controllers.start(service, inboxes);

@@ -235,7 +235,7 @@ impl Requests {
     }
 
     async fn grant(&self, consumer: &Cluster) -> Result<(), Error> {
-        let (role, binding) = grants::metrics(consumer);
+        let (role, binding) = grants::metrics(consumer, self.world.has_namesake(consumer));
         let roles: Api<ClusterRole> = Api::all(self.world.client.clone());
         let have = roles.get_opt(&role.name_any()).await;
         let have = have.map_err(Error::request("read the role of a consumer"))?;
@@ -248,7 +248,7 @@ impl Requests {
     }
 
     async fn revoke(&self, consumer: &Cluster) -> Result<(), Error> {
-        let (role, _) = grants::metrics(consumer);
+        let (role, _) = grants::metrics(consumer, self.world.has_namesake(consumer));
         let name = role.name_any();
         let bindings: Api<ClusterRoleBinding> = Api::all(self.world.client.clone());
         let found = bindings.get_opt(&name).await;
