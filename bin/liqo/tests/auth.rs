@@ -20,6 +20,7 @@ use liqo_identity::secret;
 use liqo_identity::signing::Application;
 use liqo_identity::wire::{CertificateReply, CertificateRequest};
 use liqo_kit::client::Identity;
+use liqo_kit::retry::{Failure as _, Retry};
 use liqo_testkit::ControlPlane;
 use tokio::time::timeout;
 
@@ -75,6 +76,13 @@ async fn without_tokens_only_the_first_key_of_a_peer_counts() {
     secrets.delete(object::REMOTE_CERTIFICATE_SECRET, &gone).await.unwrap();
     let reset = peer.certificate(&request(&other.request, "")).await.unwrap();
     assert_ne!(reset.certificate, first.certificate, "the refusal said what would help");
+
+    // Nobody finishes the deletion in this cluster.
+    let namespaces: Api<Namespace> = Api::all(plane.client());
+    namespaces.delete(TENANT, &gone).await.unwrap();
+    let error = peer.certificate(&request(&other.request, "")).await.unwrap_err();
+    assert!(matches!(&error, Error::Failed { reason, .. } if reason.contains("being deleted")));
+    assert_eq!(error.retry(), Retry::Soon, "who peers again at once does not wait for long");
 }
 
 async fn strangers_leave_no_trace(

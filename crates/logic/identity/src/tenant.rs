@@ -47,6 +47,11 @@ pub fn existing<'a>(
     }
 }
 
+/// Whether a namespace is on its way out: what was there goes, and nothing new can be made in it.
+pub fn is_ending(namespace: &Namespace) -> bool {
+    namespace.metadata.deletion_timestamp.is_some()
+}
+
 /// What a peer is granted in a phase: values of the label on ClusterRoles.
 pub fn permissions(phase: Phase) -> Vec<&'static str> {
     let mut permissions = vec![label::PERMISSIONS_BASIC];

@@ -123,6 +123,11 @@ impl Issuer {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let params = ListParams::default().labels(&tenant::namespaces_of(peer));
         let found = namespaces.list(&params).await.map_err(refused)?;
+        if let Some(namespace) = found.iter().find(|found| tenant::is_ending(found)) {
+            let name = namespace.name_any();
+            let text = format!("namespace {name} is still being deleted; try again in a moment");
+            return Err(Refusal::Failed(text));
+        }
         let found = tenant::existing(&found.items).map_err(|error| failed(&error))?;
         if let Some(name) = found {
             return Ok(name.to_owned());
