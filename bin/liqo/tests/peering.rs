@@ -15,8 +15,9 @@ use std::time::Instant;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
@@ -57,18 +58,36 @@ async fn two_clusters_peer_and_part() {
     }
 }
 
+#[tokio::test]
+async fn a_peer_that_is_dead_holds_up_nobody() {
+    let (rome, milan) = tokio::join!(Town::found(ROME, "rome"), Town::found(MILAN, "milan"));
+    rome.put_token(MILAN, &milan.token().await).await;
+    know_milan(&rome, &milan).await;
+    let clusters: Api<ForeignCluster> = Api::all(rome.client());
+    wait(clusters.clone(), "milan", is(Kind::OutgoingPeering, Status::Established)).await;
+    drop(milan);
+    wait(clusters.clone(), "milan", is(Kind::ApiServerStatus, Status::Error)).await;
+
+    let start = Instant::now();
+    clusters.delete("milan", &DeleteParams::default()).await.unwrap();
+    gone(clusters, "milan").await;
+    gone(Api::<Deployment>::namespaced(rome.client(), AT_ROME), "virtual-kubelet").await;
+    gone(Api::<ResourceOffer>::namespaced(rome.client(), AT_ROME), "milan").await;
+    gone(Api::<ResourceRequest>::namespaced(rome.client(), AT_ROME), "rome").await;
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    let events: Api<Event> = Api::namespaced(rome.client(), "default");
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told = events.iter().find(|event| event.reason.as_deref() == Some("PeerNotCleaned"));
+    let note = told.and_then(|event| event.note.clone()).unwrap();
+    assert!(note.contains("milan"), "{note}");
+    rome.close().await;
+}
+
 async fn a_wrong_token_leaves_nothing_behind(rome: &Town, milan: &Town) {
     rome.put_token(MILAN, "wrong").await;
     let start = Instant::now();
-    let foreign = json!({
-        "apiVersion": "discovery.liqo.io/v1alpha1",
-        "kind": "ForeignCluster",
-        "metadata": {"name": "milan"},
-        "spec": {"foreignAuthUrl": milan.auth_url(), "outgoingPeeringEnabled": "Yes"},
-    });
+    know_milan(rome, milan).await;
     let clusters: Api<ForeignCluster> = Api::all(rome.client());
-    let foreign = serde_json::from_value(foreign).unwrap();
-    clusters.create(&PostParams::default(), &foreign).await.unwrap();
     let denied = wait(clusters, "milan", is(Kind::AuthenticationStatus, Status::Denied)).await;
     assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
     let identity = denied.spec.cluster_identity.unwrap();
@@ -229,6 +248,19 @@ async fn a_foreign_cluster_can_be_deleted(rome: &Town) {
     let clusters: Api<ForeignCluster> = Api::all(rome.client());
     clusters.delete("milan", &DeleteParams::default()).await.unwrap();
     gone(clusters, "milan").await;
+}
+
+/// Makes milan known to rome, which wants its resources.
+async fn know_milan(rome: &Town, milan: &Town) {
+    let foreign = json!({
+        "apiVersion": "discovery.liqo.io/v1alpha1",
+        "kind": "ForeignCluster",
+        "metadata": {"name": "milan"},
+        "spec": {"foreignAuthUrl": milan.auth_url(), "outgoingPeeringEnabled": "Yes"},
+    });
+    let clusters: Api<ForeignCluster> = Api::all(rome.client());
+    let foreign = serde_json::from_value(foreign).unwrap();
+    clusters.create(&PostParams::default(), &foreign).await.unwrap();
 }
 
 /// Whether an aspect of a relation is as it should be.

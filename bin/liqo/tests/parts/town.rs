@@ -19,6 +19,9 @@ use tokio::time::timeout;
 use super::cluster;
 use super::component::{Component, LIMIT, grant};
 
+/// How long the end of a peering waits for who is out of reach.
+const PATIENCE: &str = "--unreachable-peer-patience=3s";
+
 /// A cluster of the test.
 pub struct Town {
     plane: ControlPlane,
@@ -60,12 +63,13 @@ impl Town {
             "--foreign-cluster-ping-interval=1s",
             "--kubelet-image=example.org/liqo:test",
             "--webhook-port=0",
+            PATIENCE,
         ];
         let more = [identity[0].as_str(), &identity[1]];
         let words = [&words[..], &more].concat();
         let manager = Component::start(&plane, "controller-manager", &words).unwrap();
         manager.says("Controllers started").await.unwrap();
-        let words = [&["crd-replicator"][..], &more].concat();
+        let words = [&["crd-replicator", PATIENCE][..], &more].concat();
         let replicator = Component::start(&plane, "crd-replicator", &words).unwrap();
         let auth_url = format!("https://{address}");
         let components = vec![auth, manager, replicator];

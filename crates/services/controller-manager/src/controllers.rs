@@ -25,7 +25,7 @@ use crate::args::KubeletArgs;
 use crate::error::Error;
 use crate::foreign::ForeignClusters;
 use crate::monitor::Monitor;
-use crate::offer::Offers;
+use crate::offer::{Offers, Policy};
 use crate::plugin::Plugin;
 use crate::probe::Probes;
 use crate::reader::Reader;
@@ -123,11 +123,13 @@ impl Controllers {
         let events = |name| Arc::new(Events::new(client.clone(), name));
         let told = events(event::FROM_FOREIGN_CLUSTER);
         let resync = process.resync_period;
+        let patience = peering.unreachable_peer_patience;
         let interval = peering.foreign_cluster_ping_interval;
         let settings = foreign::Settings {
             auto_join: peering.auto_join_discovered_clusters,
             external_network: peering.disable_internal_network,
             is_probing: !interval.is_zero(),
+            patience,
         };
         let clusters = ForeignClusters::new(
             world.clone(),
@@ -141,6 +143,7 @@ impl Controllers {
         let probes = Probes::new(world.clone(), told, manners, interval, limit);
         let settings = request::Settings {
             is_open: peering.enable_incoming_peering,
+            patience,
             threshold: sharing.offer_update_threshold_percentage,
             labels: home.cluster_labels.0.clone(),
             storage_class: offloading.real_storage_class_name.clone(),
@@ -148,9 +151,10 @@ impl Controllers {
         };
         let requests = Requests::new(world.clone(), reader, settings);
         let auto_accept = !peering.offer_disable_auto_accept;
+        let policy = Policy { auto_accept, patience, resync };
         let settings = kubelet_settings(&args.kubelet);
         let told = events(event::FROM_RESOURCE_OFFER);
-        let offers = Offers::new(world.clone(), told, settings, auto_accept, resync);
+        let offers = Offers::new(world.clone(), told, settings, policy);
         Self {
             workers: peering.foreign_cluster_workers,
             clusters: Arc::new(clusters),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, ResourceExt as _};
@@ -32,6 +32,8 @@ use crate::world::{World, is_copy};
 pub struct Settings {
     /// Whether requests are allowed unless told otherwise.
     pub is_open: bool,
+    /// How long a consumer that does not answer can keep an offer.
+    pub patience: SignedDuration,
     /// By how many percent amounts may change before the offer does.
     pub threshold: u8,
     /// Labels for the virtual nodes that stand for this cluster.
@@ -74,6 +76,7 @@ impl Requests {
             foreign: foreign.as_deref(),
             offer: have.as_deref(),
             is_open: self.settings.is_open,
+            patience: self.settings.patience,
         };
         let decision = decide(&seen, Timestamp::now());
         for action in decision.actions {
