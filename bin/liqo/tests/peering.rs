@@ -44,7 +44,7 @@ async fn two_clusters_peer_and_part() {
 
     a_wrong_token_leaves_nothing_behind(&rome, &milan).await;
     the_right_token_is_noticed_at_once(&rome, &milan).await;
-    an_offer_is_made_and_taken(&rome, &milan).await;
+    Box::pin(an_offer_is_made_and_taken(&rome, &milan)).await;
     both_api_servers_are_probed(&rome, &milan).await;
     a_virtual_node_gets_its_map(&rome).await;
     certificates_are_for_ones_own_node(&rome).await;

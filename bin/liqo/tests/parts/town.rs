@@ -180,10 +180,9 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let last = api.clone();
-    match timeout(LIMIT, await_condition(api, name, is_so)).await {
-        Ok(found) => found.unwrap().unwrap(),
-        Err(_) => panic!("not in time: {name} is {:#?}", last.get_opt(name).await),
-    }
+    let found = timeout(LIMIT, await_condition(api, name, is_so)).await;
+    assert!(found.is_ok(), "not in time: {name} is {:#?}", last.get_opt(name).await);
+    found.unwrap().unwrap().unwrap()
 }
 
 /// Waits until an object is gone.
@@ -193,9 +192,8 @@ where
 {
     let last = api.clone();
     let wait = await_condition(api, name, |found: Option<&K>| found.is_none());
-    if timeout(LIMIT, wait).await.is_err() {
-        panic!("not gone in time: {name} is {:#?}", last.get_opt(name).await);
-    }
+    let is_gone = timeout(LIMIT, wait).await.is_ok();
+    assert!(is_gone, "not gone in time: {name} is {:#?}", last.get_opt(name).await);
 }
 
 /// Whether an object is there at all.
