@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::Uri;
+use http::{HeaderName, HeaderValue, Uri};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use secrecy::SecretString;
 
 use crate::failure::Failure;
 
+/// Header: the UID to act as.
+const IMPERSONATE_UID: HeaderName = HeaderName::from_static("impersonate-uid");
 /// How long connecting may take, unless the user says it.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -72,10 +74,10 @@ pub struct ClusterArguments {
     /// Folder of kubectl's cache, which is not used
     #[arg(long, global = true, hide = true)]
     cache_dir: Option<PathBuf>,
-    /// User name, which API servers do not take any more
+    /// User name, for what stands in front of the API server
     #[arg(long, global = true, hide = true)]
     username: Option<String>,
-    /// Password, which API servers do not take any more
+    /// Password, for what stands in front of the API server
     #[arg(long, global = true, hide = true)]
     password: Option<SecretString>,
 }
@@ -187,11 +189,19 @@ impl ClusterArguments {
         if let Some(path) = &self.certificate_authority {
             config.root_cert_file = Some(path.clone());
         }
+        if let Some(uid) = &self.act_as_uid {
+            let value = HeaderValue::from_str(uid)
+                .map_err(|error| Failure::new(format!("--as-uid {uid} cannot be sent"), error))?;
+            config.headers.push((IMPERSONATE_UID, value));
+        }
         let user = &mut config.auth_info;
         let path = |path: &PathBuf| path.display().to_string();
         if let Some(token) = &self.token {
             user.token = Some(token.clone());
             user.token_file = None;
+        }
+        if let (Some(name), Some(password)) = (&self.username, &self.password) {
+            (user.username, user.password) = (Some(name.clone()), Some(password.clone()));
         }
         if let Some(file) = &self.client_certificate {
             (user.client_certificate, user.client_certificate_data) = (Some(path(file)), None);

@@ -146,7 +146,7 @@ impl Lab {
     }
 
     async fn what_is_not_ready_in_time_leaves_nothing(&self) {
-        let text = self.fails(&install(&["--timeout", "4s"])).await;
+        let text = self.fails(&install(&["--timeout", "8s"])).await;
 
         assert!(text.contains("liqo-webhook-certificate-patch-pre: it has no pod yet"), "{text}");
         assert!(text.contains("has been removed again"), "{text}");
@@ -284,7 +284,7 @@ impl Lab {
 
     async fn an_upgrade_that_fails_is_taken_back(&self) {
         // Nobody makes the metric agent's API available.
-        let more = ["--set", "metricAgent.enable=true,gateway.replicas=3", "--timeout", "8s"];
+        let more = ["--set", "metricAgent.enable=true,gateway.replicas=3", "--timeout", "12s"];
         let text = self.fails(&install(&more)).await;
 
         assert!(text.contains("v1alpha1.metrics.liqo.io"), "{text}");

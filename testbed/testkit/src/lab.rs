@@ -127,7 +127,9 @@ impl Lab {
 
     /// A liqoctl that is still to be started.
     pub fn liqoctl_command(&self, cluster: &str, words: &str) -> Command {
-        let mut command = Command::new(self.places.target.join("release/liqoctl"));
+        let quick = env::var("LIQO_PROFILE").is_ok_and(|profile| profile == "dev");
+        let folder = if quick { "debug" } else { "release" };
+        let mut command = Command::new(self.places.target.join(folder).join("liqoctl"));
         command.args(words.split_whitespace()).env("KUBECONFIG", self.kubeconfig(cluster));
         command
     }

@@ -14,6 +14,7 @@ pub mod foreign;
 pub mod grants;
 pub mod kubelet;
 pub mod offer;
+pub mod progress;
 pub mod request;
 pub mod virtual_node;
 
