@@ -49,6 +49,7 @@ async fn two_clusters_peer_and_part() {
     a_virtual_node_gets_its_map(&rome).await;
     certificates_are_for_ones_own_node(&rome).await;
     an_offer_follows_what_is_free(&rome, &milan).await;
+    a_provider_may_take_its_resources_back(&rome, &milan).await;
     unpeering_leaves_nothing_behind(&rome, &milan).await;
     peering_again_works_at_once(&rome, &milan).await;
     unpeering_leaves_nothing_behind(&rome, &milan).await;
@@ -215,6 +216,29 @@ async fn an_offer_follows_what_is_free(rome: &Town, milan: &Town) {
     wait(offers.clone(), "milan", offers_cpu("5400m")).await;
     milan.end_pod("busy").await;
     wait(offers, "milan", offers_cpu("9")).await;
+}
+
+async fn a_provider_may_take_its_resources_back(rome: &Town, milan: &Town) {
+    let of_milan: Api<ForeignCluster> = Api::all(milan.client());
+    let of_rome: Api<ForeignCluster> = Api::all(rome.client());
+    let allow = async |word: &str| {
+        let change = json!({"spec": {"incomingPeeringEnabled": word}});
+        of_milan.patch("rome", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    };
+    allow("No").await;
+    gone(Api::<ResourceOffer>::namespaced(milan.client(), AT_MILAN), "milan").await;
+    gone(Api::<Deployment>::namespaced(rome.client(), AT_ROME), "virtual-kubelet").await;
+    wait(of_rome.clone(), "milan", is(Kind::OutgoingPeering, Status::Pending)).await;
+    let requests: Api<ResourceRequest> = Api::namespaced(rome.client(), AT_ROME);
+    let is_answered = |request: Option<&ResourceRequest>| {
+        let status = request.and_then(|request| request.status.clone()).unwrap_or_default();
+        status.offer_withdrawal_timestamp.is_some()
+    };
+    wait(requests, "rome", is_answered).await;
+
+    allow("Auto").await;
+    wait(of_rome, "milan", is(Kind::OutgoingPeering, Status::Established)).await;
+    wait(of_milan, "rome", is(Kind::IncomingPeering, Status::Established)).await;
 }
 
 async fn unpeering_leaves_nothing_behind(rome: &Town, milan: &Town) {
