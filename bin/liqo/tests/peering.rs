@@ -1,12 +1,12 @@
-//! Two clusters peer and part: authentication services and controller managers on real API servers,
-//! with the rights that the chart grants them.
+//! Two clusters peer and part: authentication services, controller managers and replicators on real
+//! API servers, with the rights that the chart grants them.
 
 #![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
+#[path = "parts/cluster.rs"]
+mod cluster;
 #[path = "parts/component.rs"]
 mod component;
-#[path = "parts/courier.rs"]
-mod courier;
 #[path = "parts/town.rs"]
 mod town;
 
@@ -15,8 +15,9 @@ use std::time::Instant;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
@@ -27,7 +28,6 @@ use liqo_api::sharing::{OfferPhase, ResourceOffer};
 use liqo_api::virtualkubelet::NamespaceMap;
 use serde_json::json;
 
-use self::courier::{End, carry_all};
 use self::town::{Town, gone, is_there, wait};
 
 const ROME: &str = "41543714-6e17-4c7b-9bc9-70de7f7ae64f";
@@ -44,38 +44,50 @@ async fn two_clusters_peer_and_part() {
 
     a_wrong_token_leaves_nothing_behind(&rome, &milan).await;
     the_right_token_is_noticed_at_once(&rome, &milan).await;
-
-    let ends = [
-        End { client: rome.client(), id: ROME, tenant: AT_ROME },
-        End { client: milan.client(), id: MILAN, tenant: AT_MILAN },
-    ];
-    let couriers = carry_all(&ends[0], &ends[1]);
-    an_offer_is_made_and_taken(&rome, &milan).await;
+    Box::pin(an_offer_is_made_and_taken(&rome, &milan)).await;
     both_api_servers_are_probed(&rome, &milan).await;
     a_virtual_node_gets_its_map(&rome).await;
     certificates_are_for_ones_own_node(&rome).await;
     an_offer_follows_what_is_free(&rome, &milan).await;
     unpeering_leaves_nothing_behind(&rome, &milan).await;
+    peering_again_works_at_once(&rome, &milan).await;
+    unpeering_leaves_nothing_behind(&rome, &milan).await;
     a_foreign_cluster_can_be_deleted(&rome).await;
-    couriers.iter().for_each(tokio::task::JoinHandle::abort);
-
     for town in [rome, milan] {
         town.close().await;
     }
 }
 
+#[tokio::test]
+async fn a_peer_that_is_dead_holds_up_nobody() {
+    let (rome, milan) = tokio::join!(Town::found(ROME, "rome"), Town::found(MILAN, "milan"));
+    rome.put_token(MILAN, &milan.token().await).await;
+    know_milan(&rome, &milan).await;
+    let clusters: Api<ForeignCluster> = Api::all(rome.client());
+    wait(clusters.clone(), "milan", is(Kind::OutgoingPeering, Status::Established)).await;
+    drop(milan);
+    wait(clusters.clone(), "milan", is(Kind::ApiServerStatus, Status::Error)).await;
+
+    let start = Instant::now();
+    clusters.delete("milan", &DeleteParams::default()).await.unwrap();
+    gone(clusters, "milan").await;
+    gone(Api::<Deployment>::namespaced(rome.client(), AT_ROME), "virtual-kubelet").await;
+    gone(Api::<ResourceOffer>::namespaced(rome.client(), AT_ROME), "milan").await;
+    gone(Api::<ResourceRequest>::namespaced(rome.client(), AT_ROME), "rome").await;
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    let events: Api<Event> = Api::namespaced(rome.client(), "default");
+    let events = events.list(&ListParams::default()).await.unwrap();
+    let told = events.iter().find(|event| event.reason.as_deref() == Some("PeerNotCleaned"));
+    let note = told.and_then(|event| event.note.clone()).unwrap();
+    assert!(note.contains("milan"), "{note}");
+    rome.close().await;
+}
+
 async fn a_wrong_token_leaves_nothing_behind(rome: &Town, milan: &Town) {
     rome.put_token(MILAN, "wrong").await;
     let start = Instant::now();
-    let foreign = json!({
-        "apiVersion": "discovery.liqo.io/v1alpha1",
-        "kind": "ForeignCluster",
-        "metadata": {"name": "milan"},
-        "spec": {"foreignAuthUrl": milan.auth_url(), "outgoingPeeringEnabled": "Yes"},
-    });
+    know_milan(rome, milan).await;
     let clusters: Api<ForeignCluster> = Api::all(rome.client());
-    let foreign = serde_json::from_value(foreign).unwrap();
-    clusters.create(&PostParams::default(), &foreign).await.unwrap();
     let denied = wait(clusters, "milan", is(Kind::AuthenticationStatus, Status::Denied)).await;
     assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
     let identity = denied.spec.cluster_identity.unwrap();
@@ -221,10 +233,34 @@ async fn unpeering_leaves_nothing_behind(rome: &Town, milan: &Town) {
     assert!(secrets.get_opt(&format!("remote-token-{MILAN}")).await.unwrap().is_some());
 }
 
+async fn peering_again_works_at_once(rome: &Town, milan: &Town) {
+    let start = Instant::now();
+    let clusters: Api<ForeignCluster> = Api::all(rome.client());
+    let yes = json!({"spec": {"outgoingPeeringEnabled": "Yes"}});
+    clusters.patch("milan", &PatchParams::default(), &Patch::Merge(yes)).await.unwrap();
+    wait(clusters, "milan", is(Kind::OutgoingPeering, Status::Established)).await;
+    let of_milan: Api<ForeignCluster> = Api::all(milan.client());
+    wait(of_milan, "rome", is(Kind::IncomingPeering, Status::Established)).await;
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+}
+
 async fn a_foreign_cluster_can_be_deleted(rome: &Town) {
     let clusters: Api<ForeignCluster> = Api::all(rome.client());
     clusters.delete("milan", &DeleteParams::default()).await.unwrap();
     gone(clusters, "milan").await;
+}
+
+/// Makes milan known to rome, which wants its resources.
+async fn know_milan(rome: &Town, milan: &Town) {
+    let foreign = json!({
+        "apiVersion": "discovery.liqo.io/v1alpha1",
+        "kind": "ForeignCluster",
+        "metadata": {"name": "milan"},
+        "spec": {"foreignAuthUrl": milan.auth_url(), "outgoingPeeringEnabled": "Yes"},
+    });
+    let clusters: Api<ForeignCluster> = Api::all(rome.client());
+    let foreign = serde_json::from_value(foreign).unwrap();
+    clusters.create(&PostParams::default(), &foreign).await.unwrap();
 }
 
 /// Whether an aspect of a relation is as it should be.

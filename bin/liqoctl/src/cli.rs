@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use liqo_api::keys::object;
 
 use crate::cluster::ClusterArguments;
-use crate::{completion, install, status, uninstall, version};
+use crate::{completion, generate, install, peer, status, uninstall, unpeer, version};
 
 /// Name of the executable.
 const NAME: &str = "liqoctl";
@@ -43,6 +43,9 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Install(Box<install::Install>),
+    Generate(generate::Generate),
+    Peer(peer::Peer),
+    Unpeer(unpeer::Unpeer),
     Status(status::Status),
     Uninstall(uninstall::Uninstall),
     Version(version::Version),

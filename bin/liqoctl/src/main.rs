@@ -4,11 +4,15 @@ mod cli;
 mod cluster;
 mod completion;
 mod failure;
+mod generate;
+mod home;
 mod install;
 mod interrupt;
+mod peer;
 mod printer;
 mod status;
 mod uninstall;
+mod unpeer;
 mod version;
 
 use std::env;
@@ -51,6 +55,11 @@ fn run(invocation: &Invocation, printer: &Printer) -> Result<(), Failure> {
     runtime.block_on(async {
         match &arguments.command {
             Command::Install(command) => install::run(command, cluster, printer).await,
+            Command::Generate(command) => {
+                generate::run(command, &invocation.name, cluster, printer).await
+            }
+            Command::Peer(command) => peer::run(command, cluster, printer).await,
+            Command::Unpeer(command) => unpeer::run(command, cluster, printer).await,
             Command::Status(command) => status::run(command, cluster, printer).await,
             Command::Uninstall(command) => uninstall::run(command, cluster, printer).await,
             Command::Version(command) => version::run(command, cluster, printer).await,

@@ -1,15 +1,14 @@
-//! A cluster with an authentication service and a controller manager, as the chart installs them.
+//! A cluster with the components that peerings need, as the chart installs them.
 
 use std::fmt::Debug;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Secret, Service};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::api::core::v1::{Node, Pod, Secret, Service};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::runtime::wait::{await_condition, conditions};
+use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config, Resource, ResourceExt as _};
-use liqo_api::keys::{label, object};
+use liqo_api::keys::object;
 use liqo_identity::secret;
 use liqo_testkit::ControlPlane;
 use serde::de::DeserializeOwned;
@@ -17,7 +16,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::component::{Component, LIMIT, grant, role};
+use super::cluster;
+use super::component::{Component, LIMIT, grant};
+
+/// How long the end of a peering waits for who is out of reach.
+const PATIENCE: &str = "--unreachable-peer-patience=3s";
 
 /// A cluster of the test.
 pub struct Town {
@@ -28,11 +31,11 @@ pub struct Town {
 }
 
 impl Town {
-    /// Makes a cluster, and starts both components in it.
+    /// Makes a cluster, and starts the components in it.
     pub async fn found(id: &str, name: &str) -> Self {
         let controllers =
             ["certificatesigningrequest-signing-controller", "garbage-collector-controller"];
-        let plane = ControlPlane::with_controllers(&controllers).await.unwrap();
+        let plane = cluster::start(&controllers).await;
         install(&plane.client()).await;
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).display().to_string();
@@ -48,7 +51,7 @@ impl Town {
         let server = format!("--advertise-api-server-address={}", server(&plane));
         let words = ["auth", "--namespace=liqo", "--address=127.0.0.1:0", "--enable-tls"];
         let more = [&identity[0], &identity[1], &certificate, &key, &server].map(String::as_str);
-        let mut auth = Component::start(&plane, "auth", &[&words[..], &more].concat()).unwrap();
+        let auth = Component::start(&plane, "auth", &[&words[..], &more].concat()).unwrap();
         let line = auth.says("Listening for peers").await.unwrap();
         let address = line.split("address=").nth(1).unwrap().split(' ').next().unwrap();
         let (host, port) = address.rsplit_once(':').unwrap();
@@ -59,12 +62,18 @@ impl Town {
             "--resource-sharing-percentage=90",
             "--foreign-cluster-ping-interval=1s",
             "--kubelet-image=example.org/liqo:test",
+            "--webhook-port=0",
+            PATIENCE,
         ];
         let more = [identity[0].as_str(), &identity[1]];
         let words = [&words[..], &more].concat();
         let manager = Component::start(&plane, "controller-manager", &words).unwrap();
+        manager.says("Controllers started").await.unwrap();
+        let words = [&["crd-replicator", PATIENCE][..], &more].concat();
+        let replicator = Component::start(&plane, "crd-replicator", &words).unwrap();
         let auth_url = format!("https://{address}");
-        Self { plane, auth_url, components: vec![auth, manager], _folder: folder }
+        let components = vec![auth, manager, replicator];
+        Self { plane, auth_url, components, _folder: folder }
     }
 
     /// A client with all rights.
@@ -171,10 +180,9 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let last = api.clone();
-    match timeout(LIMIT, await_condition(api, name, is_so)).await {
-        Ok(found) => found.unwrap().unwrap(),
-        Err(_) => panic!("not in time: {name} is {:#?}", last.get_opt(name).await),
-    }
+    let found = timeout(LIMIT, await_condition(api, name, is_so)).await;
+    assert!(found.is_ok(), "not in time: {name} is {:#?}", last.get_opt(name).await);
+    found.unwrap().unwrap().unwrap()
 }
 
 /// Waits until an object is gone.
@@ -184,9 +192,8 @@ where
 {
     let last = api.clone();
     let wait = await_condition(api, name, |found: Option<&K>| found.is_none());
-    if timeout(LIMIT, wait).await.is_err() {
-        panic!("not gone in time: {name} is {:#?}", last.get_opt(name).await);
-    }
+    let is_gone = timeout(LIMIT, wait).await.is_ok();
+    assert!(is_gone, "not gone in time: {name} is {:#?}", last.get_opt(name).await);
 }
 
 /// Whether an object is there at all.
@@ -194,38 +201,23 @@ pub fn is_there<K>(found: Option<&K>) -> bool {
     found.is_some()
 }
 
+/// Grants the components what the chart grants them.
 async fn install(client: &Client) {
-    let new = PostParams::default();
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in liqo_api::all_crds() {
-        definitions.create(&new, &definition).await.unwrap();
-    }
-    for definition in liqo_api::all_crds() {
-        let established = conditions::is_crd_established();
-        await_condition(definitions.clone(), &definition.name_any(), established).await.unwrap();
-    }
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.create(&new, &read(json!({"metadata": {"name": "liqo"}}))).await.unwrap();
-    for (file, name, permission) in [
-        ("remote-peering-basic", object::ROLE_BASIC, label::PERMISSIONS_BASIC),
-        ("remote-peering-incoming", object::ROLE_INCOMING, label::PERMISSIONS_INCOMING),
-        ("remote-peering-outgoing", object::ROLE_OUTGOING, label::PERMISSIONS_OUTGOING),
+    let (auth, manager, replicator) = ("auth", "controller-manager", "crd-replicator");
+    let all = [auth, manager, replicator];
+    // Who grants a role must hold it.
+    for (file, users) in [
+        ("remote-peering-basic", &all[..]),
+        ("remote-peering-incoming", &all[1..]),
+        ("remote-peering-outgoing", &all[1..]),
+        ("virtual-kubelet-local", &[manager]),
+        (auth, &[auth]),
+        (manager, &[manager]),
+        (replicator, &[replicator]),
     ] {
-        let labels = [(label::REMOTE_PEERING_PERMISSIONS, permission)];
-        role(client, file, name, &labels).await.unwrap();
-    }
-    let local = object::ROLE_VIRTUAL_KUBELET_LOCAL;
-    role(client, "virtual-kubelet-local", local, &[]).await.unwrap();
-    grant(client, "auth", "auth", "liqo").await.unwrap();
-    grant(client, "remote-peering-basic", "auth", "liqo").await.unwrap();
-    grant(client, "controller-manager", "controller-manager", "liqo").await.unwrap();
-    for file in [
-        "remote-peering-basic",
-        "remote-peering-incoming",
-        "remote-peering-outgoing",
-        "virtual-kubelet-local",
-    ] {
-        grant(client, file, "controller-manager", "liqo").await.unwrap();
+        for user in users {
+            grant(client, file, user, "liqo").await.unwrap();
+        }
     }
 }
 

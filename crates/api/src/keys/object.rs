@@ -137,6 +137,11 @@ pub fn tenant_remote_role(consumer: &ClusterName) -> String {
     format!("liqo-tenant-remote-{consumer}")
 }
 
+/// The same for a consumer whose name another cluster has, too.
+pub fn tenant_remote_namesake_role(consumer: &UniqueName) -> String {
+    format!("liqo-tenant-remote-{consumer}")
+}
+
 /// ClusterRoleBinding of the virtual kubelet for a provider.
 pub fn virtual_kubelet_binding(provider: &UniqueName) -> String {
     format!("liqo-virtual-kubelet-{provider}")

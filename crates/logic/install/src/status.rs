@@ -185,7 +185,14 @@ impl Seen {
     }
 
     fn networking(&self) -> bool {
-        self.is_on("/networking/internal", true)
+        let manager = self.deployments.get(&self.object(component::CONTROLLER_MANAGER));
+        let template = manager.and_then(|manager| manager.spec.template.spec.as_ref());
+        // What was installed counts more than what was asked for.
+        let off = template.into_iter().flat_map(|spec| &spec.containers).any(|container| {
+            let off = ["--disable-internal-network", "--disable-internal-network=true"];
+            container.args.iter().flatten().any(|argument| off.contains(&argument.as_str()))
+        });
+        !off && self.is_on("/networking/internal", true)
     }
 
     /// What should run, as the installation was asked for.

@@ -39,6 +39,8 @@ pub struct Settings {
     pub external_network: bool,
     /// Whether remote API servers are probed.
     pub is_probing: bool,
+    /// How long a peer that does not answer can hold up the end of a peering.
+    pub patience: SignedDuration,
 }
 
 /// What identity this cluster has at the remote one.

@@ -52,8 +52,14 @@ impl Grant {
 }
 
 /// The role that lets a consumer read the metrics of its pods, and its binding.
-pub fn metrics(consumer: &Cluster) -> (ClusterRole, ClusterRoleBinding) {
-    let name = object::tenant_remote_role(&consumer.name);
+///
+/// Where another cluster has the same name, they are named after what no other cluster has.
+pub fn metrics(consumer: &Cluster, has_namesake: bool) -> (ClusterRole, ClusterRoleBinding) {
+    let name = if has_namesake {
+        object::tenant_remote_namesake_role(&consumer.unique_name())
+    } else {
+        object::tenant_remote_role(&consumer.name)
+    };
     let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
     let reading = PolicyRule {
         api_groups: Some(vec![object::GROUP_METRICS.to_owned()]),
@@ -115,9 +121,11 @@ mod tests {
 
     #[test]
     fn a_consumer_reads_only_its_own_metrics() {
-        let (role, binding) = metrics(&cluster(MILAN, "milan"));
+        let (role, binding) = metrics(&cluster(MILAN, "milan"), false);
         assert_eq!(role.metadata.name.as_deref(), Some("liqo-tenant-remote-milan"));
         assert_eq!(role.rules.unwrap()[0].resource_names, Some(vec![MILAN.to_owned()]));
         assert_eq!(binding.subjects.unwrap()[0].name, MILAN);
+        let (role, _) = metrics(&cluster(MILAN, "milan"), true);
+        assert_eq!(role.metadata.name.as_deref(), Some("liqo-tenant-remote-milan-ee0b4a"));
     }
 }

@@ -14,6 +14,7 @@ pub mod foreign;
 pub mod grants;
 pub mod kubelet;
 pub mod offer;
+pub mod progress;
 pub mod request;
 pub mod virtual_node;
 
@@ -22,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube_core::Resource;
 use liqo_api::Time;
 
-/// How long a peer that does not answer can hold up what is to end here.
+/// How long a peer that does not answer can hold up what is to end here, unless told otherwise.
 pub const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The reference by which an object is owned by the one that controls it.

@@ -13,7 +13,7 @@ use liqo_api::discovery::ForeignCluster;
 use liqo_api::keys::finalizer;
 use liqo_api::sharing::{OfferPhase, ResourceOffer, ResourceOfferStatus, VirtualKubeletStatus};
 
-use crate::{PATIENCE, until};
+use crate::until;
 
 /// All that a decision depends on.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub struct Seen<'a> {
     pub has_kubelet: bool,
     /// Whether offers are accepted without asking a person.
     pub auto_accept: bool,
+    /// How long a node waits for its virtual kubelet to drain it.
+    pub patience: SignedDuration,
 }
 
 /// An effect.
@@ -74,7 +76,11 @@ pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
     };
     let has = |name: &str| offer.finalizers().iter().any(|finalizer| finalizer == name);
     let is_deleting = offer.metadata.deletion_timestamp.is_some();
-    if !is_deleting && seen.foreign.is_some_and(|foreign| !is_owned_by(offer, foreign)) {
+    let is_new = |foreign: &ForeignCluster| {
+        // What belongs to something on its way out would go with it.
+        foreign.metadata.deletion_timestamp.is_none() && !is_owned_by(offer, foreign)
+    };
+    if !is_deleting && seen.foreign.is_some_and(is_new) {
         decision.actions.push(Action::Own);
     }
     let is_withdrawn = offer.spec.withdrawal_timestamp.is_some();
@@ -95,7 +101,7 @@ pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
         // Nobody is left to drain the node.
         let began = offer.spec.withdrawal_timestamp.as_ref();
         let began = offer.metadata.deletion_timestamp.as_ref().or(began);
-        decision.again = until(began, PATIENCE, now);
+        decision.again = until(began, seen.patience, now);
         if began.is_some() && decision.again.is_none() {
             decision.actions.push(Action::RemoveNode);
         }

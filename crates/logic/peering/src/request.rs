@@ -23,7 +23,7 @@ use liqo_api::keys::label;
 use liqo_api::names::{Cluster, InvalidName};
 use liqo_api::sharing::{ResourceOffer, VirtualKubeletStatus};
 
-use crate::{PATIENCE, until};
+use crate::until;
 
 /// What is made of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Seen<'a> {
     pub offer: Option<&'a ResourceOffer>,
     /// Whether requests are allowed unless told otherwise.
     pub is_open: bool,
+    /// How long a consumer that does not answer can keep an offer.
+    pub patience: SignedDuration,
 }
 
 /// An effect.
@@ -93,9 +95,11 @@ pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
     if seen.foreign.is_none() && verdict != Verdict::Deleting {
         decision.actions.push(Action::Introduce);
     }
-    if seen.foreign.is_some_and(|foreign| !is_owned_by(seen.request, foreign))
-        && seen.request.metadata.deletion_timestamp.is_none()
-    {
+    let is_new = |foreign: &ForeignCluster| {
+        // What belongs to something on its way out would go with it.
+        !is_deleting(foreign) && !is_owned_by(seen.request, foreign)
+    };
+    if seen.foreign.is_some_and(is_new) && seen.request.metadata.deletion_timestamp.is_none() {
         decision.actions.push(Action::Own);
     }
     match verdict {
@@ -130,10 +134,10 @@ impl Decision {
             .status
             .as_ref()
             .is_some_and(|status| status.virtual_kubelet_status != VirtualKubeletStatus::None);
-        let left = until(withdrawn, PATIENCE, now);
+        let left = until(withdrawn, seen.patience, now);
         if is_deleting(offer) {
             // It goes once its copy has gone; a consumer that is silent does not hold the answer up.
-            let left = until(offer.metadata.deletion_timestamp.as_ref(), PATIENCE, now);
+            let left = until(offer.metadata.deletion_timestamp.as_ref(), seen.patience, now);
             if left.is_none() {
                 self.status.offer_state = OfferState::None;
                 let since = self.status.offer_withdrawal_timestamp.take().unwrap_or(Time(now));

@@ -3,9 +3,11 @@
 pub use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser};
+use jiff::SignedDuration;
 use liqo_api::keys::object;
 use liqo_api::names::{Cluster, ClusterId, ClusterName};
 use liqo_kit::args::{ClientArgs, Listen, LogArgs};
+use liqo_sharing::quantity::Quantity;
 
 use liqo_kit::args::values::{Pairs, Texts, duration, percentage};
 
@@ -105,6 +107,9 @@ pub struct PeeringArgs {
     /// Time that a remote API server may take to answer a probe
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub foreign_cluster_ping_timeout: Duration,
+    /// Time that a peer out of reach can hold up the end of a peering
+    #[arg(long, value_name = "TIME", default_value = "1m")]
+    pub unreachable_peer_patience: SignedDuration,
     /// Peers with clusters found on the local network unless told otherwise
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set)]
     pub auto_join_discovered_clusters: bool,
@@ -155,16 +160,16 @@ pub struct KubeletArgs {
     pub kubelet_extra_args: Texts,
     /// Processor time that a virtual kubelet requests
     #[arg(long, value_name = "QUANTITY", default_value = "0")]
-    pub kubelet_cpu_requests: String,
+    pub kubelet_cpu_requests: Quantity,
     /// Processor time that a virtual kubelet may use
     #[arg(long, value_name = "QUANTITY", default_value = "0")]
-    pub kubelet_cpu_limits: String,
+    pub kubelet_cpu_limits: Quantity,
     /// Memory that a virtual kubelet requests
     #[arg(long, value_name = "QUANTITY", default_value = "0")]
-    pub kubelet_ram_requests: String,
+    pub kubelet_ram_requests: Quantity,
     /// Memory that a virtual kubelet may use
     #[arg(long, value_name = "QUANTITY", default_value = "0")]
-    pub kubelet_ram_limits: String,
+    pub kubelet_ram_limits: Quantity,
     /// Address of the metrics of virtual kubelets
     #[arg(long, value_name = "[HOST]:PORT", default_value = ":8080")]
     pub kubelet_metrics_address: Listen,

@@ -15,14 +15,18 @@ use liqo_kit::keyed::{Next, Queue};
 use liqo_kit::service::Service;
 use liqo_kit::watch::Key;
 use liqo_peering::{foreign, kubelet};
+use liqo_sharing::amounts::{CPU, MEMORY};
+use liqo_sharing::quantity::Quantity;
 use tokio::sync::mpsc::Receiver;
+use tracing::info;
 
 use crate::Args;
 use crate::args::KubeletArgs;
 use crate::error::Error;
 use crate::foreign::ForeignClusters;
 use crate::monitor::Monitor;
-use crate::offer::Offers;
+use crate::offer::{Offers, Policy};
+use crate::plugin::Plugin;
 use crate::probe::Probes;
 use crate::reader::Reader;
 use crate::request::{self, Requests};
@@ -34,7 +38,13 @@ use crate::world::World;
 const PROBES: u16 = 16;
 
 /// Runs the controllers until the service stops.
-pub async fn run(args: &Args, client: &Client, service: &Service, synced: Check) {
+pub async fn run(
+    args: &Args,
+    client: &Client,
+    service: &Service,
+    plugin: Option<Arc<Plugin>>,
+    synced: Check,
+) {
     let home = args.home.cluster();
     let namespace = &args.home.liqo_namespace;
     let (world, touched) = World::new(client, home, namespace, args.offloading.enable_storage);
@@ -43,9 +53,14 @@ pub async fn run(args: &Args, client: &Client, service: &Service, synced: Check)
 
     let monitor = Arc::new(Monitor::default());
     spawn(service, "watch node sums", Arc::clone(&monitor).follow_nodes(client.clone()));
-    spawn(service, "watch pod sums", Arc::clone(&monitor).follow_pods(client.clone()));
-    let percentage = args.sharing.resource_sharing_percentage;
-    let reader = Arc::new(Reader::Local { monitor: Arc::clone(&monitor), percentage });
+    let reader = if let Some(plugin) = plugin.clone() {
+        monitor.ignore_pods();
+        Reader::Plugin(plugin)
+    } else {
+        spawn(service, "watch pod sums", Arc::clone(&monitor).follow_pods(client.clone()));
+        let percentage = args.sharing.resource_sharing_percentage;
+        Reader::Local { monitor: Arc::clone(&monitor), percentage }
+    };
 
     // Nothing is decided on what has not been seen.
     let ready = async {
@@ -57,10 +72,15 @@ pub async fn run(args: &Args, client: &Client, service: &Service, synced: Check)
         () = service.stop.cancelled() => return,
     }
     synced.pass();
+    info!(home = %world.home, "Controllers started");
 
-    let controllers = Controllers::new(args, client, service, &world, &monitor, reader);
+    let controllers = Controllers::new(args, client, service, &world, &monitor, reader.into());
     controllers.start(service, inboxes);
-    controllers.follow_amounts(service, &world, &monitor, &routes);
+    Controllers::follow_addresses(service, &world, &monitor, &routes);
+    match plugin {
+        Some(plugin) => controllers.follow_plugin(service, &world, plugin, &routes),
+        None => controllers.follow_amounts(service, &world, &monitor, &routes),
+    }
     spawn(service, "certificate approvals", crate::approver::run(world, client.clone()));
     service.stop.cancelled().await;
 }
@@ -103,11 +123,13 @@ impl Controllers {
         let events = |name| Arc::new(Events::new(client.clone(), name));
         let told = events(event::FROM_FOREIGN_CLUSTER);
         let resync = process.resync_period;
+        let patience = peering.unreachable_peer_patience;
         let interval = peering.foreign_cluster_ping_interval;
         let settings = foreign::Settings {
             auto_join: peering.auto_join_discovered_clusters,
             external_network: peering.disable_internal_network,
             is_probing: !interval.is_zero(),
+            patience,
         };
         let clusters = ForeignClusters::new(
             world.clone(),
@@ -121,6 +143,7 @@ impl Controllers {
         let probes = Probes::new(world.clone(), told, manners, interval, limit);
         let settings = request::Settings {
             is_open: peering.enable_incoming_peering,
+            patience,
             threshold: sharing.offer_update_threshold_percentage,
             labels: home.cluster_labels.0.clone(),
             storage_class: offloading.real_storage_class_name.clone(),
@@ -128,9 +151,10 @@ impl Controllers {
         };
         let requests = Requests::new(world.clone(), reader, settings);
         let auto_accept = !peering.offer_disable_auto_accept;
+        let policy = Policy { auto_accept, patience, resync };
         let settings = kubelet_settings(&args.kubelet);
         let told = events(event::FROM_RESOURCE_OFFER);
-        let offers = Offers::new(world.clone(), told, settings, auto_accept, resync);
+        let offers = Offers::new(world.clone(), told, settings, policy);
         Self {
             workers: peering.foreign_cluster_workers,
             clusters: Arc::new(clusters),
@@ -201,20 +225,28 @@ impl Controllers {
     ) {
         let (requests, world) = (Arc::clone(&self.requests), world.clone());
         let (monitor, routes) = (Arc::clone(monitor), routes.clone());
-        let clusters = (world.clone(), Arc::clone(&monitor), routes.clone());
         spawn(service, "watch amounts", async move {
-            monitor
-                .on_amounts(|| async {
-                    for (route, key) in routes.received_requests(&world) {
-                        let Some(request) = world.requests.object(&key) else { continue };
-                        if requests.is_out_of_date(&request).await {
-                            let _ = route.send(key).await;
-                        }
-                    }
-                })
-                .await;
+            monitor.on_amounts(|| requests.look_again(&world, &routes, None)).await;
         });
-        let (world, monitor, routes) = clusters;
+    }
+
+    /// Looks at offers again when the plugin says so.
+    fn follow_plugin(
+        &self,
+        service: &Service,
+        world: &World,
+        plugin: Arc<Plugin>,
+        routes: &Routes,
+    ) {
+        let (requests, world, routes) = (Arc::clone(&self.requests), world.clone(), routes.clone());
+        spawn(service, "watch plugin", async move {
+            plugin.follow(|consumer| requests.look_again(&world, &routes, consumer)).await;
+        });
+    }
+
+    /// Looks at clusters again when we may be reached elsewhere.
+    fn follow_addresses(service: &Service, world: &World, monitor: &Arc<Monitor>, routes: &Routes) {
+        let (monitor, world, routes) = (Arc::clone(monitor), world.clone(), routes.clone());
         spawn(service, "watch addresses", async move {
             monitor
                 .on_addresses(|| async {
@@ -228,18 +260,10 @@ impl Controllers {
 }
 
 fn kubelet_settings(args: &KubeletArgs) -> kubelet::Settings {
-    let amounts = |cpu: &str, memory: &str| {
-        let pairs = [("cpu", cpu), ("memory", memory)].into_iter();
-        let some = pairs.filter(|(_, text)| {
-            text.parse::<liqo_sharing::quantity::Quantity>().is_ok_and(|amount| !amount.is_zero())
-        });
-        some.map(|(name, text)| {
-            (
-                name.to_owned(),
-                k8s_openapi::apimachinery::pkg::api::resource::Quantity(text.to_owned()),
-            )
-        })
-        .collect()
+    let amounts = |cpu, memory| {
+        let pairs = [(CPU, cpu), (MEMORY, memory)].into_iter();
+        let some = pairs.filter(|(_, amount): &(_, Quantity)| !amount.is_zero());
+        some.map(|(name, amount)| (name.to_owned(), amount.into())).collect()
     };
     let address = &args.kubelet_metrics_address;
     kubelet::Settings {
@@ -247,8 +271,8 @@ fn kubelet_settings(args: &KubeletArgs) -> kubelet::Settings {
         annotations: args.kubelet_extra_annotations.0.clone(),
         labels: args.kubelet_extra_labels.0.clone(),
         args: args.kubelet_extra_args.0.clone(),
-        requests: amounts(&args.kubelet_cpu_requests, &args.kubelet_ram_requests),
-        limits: amounts(&args.kubelet_cpu_limits, &args.kubelet_ram_limits),
+        requests: amounts(args.kubelet_cpu_requests, args.kubelet_ram_requests),
+        limits: amounts(args.kubelet_cpu_limits, args.kubelet_ram_limits),
         metrics: args.kubelet_metrics_enabled.then(|| (address.to_string(), address.port)),
         ipam: (!args.kubelet_ipam_server.is_empty()).then(|| args.kubelet_ipam_server.clone()),
         node_annotations: args.node_extra_annotations.0.clone(),

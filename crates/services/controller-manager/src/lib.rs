@@ -10,6 +10,7 @@ mod foreign;
 mod marks;
 mod monitor;
 mod offer;
+mod plugin;
 mod probe;
 mod reader;
 mod request;
@@ -19,6 +20,7 @@ pub mod webhooks;
 mod world;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use kube::Client;
 use liqo_api::keys::object;
@@ -27,6 +29,7 @@ use liqo_kit::leader::{self, BadTiming, Candidate, Lost, Timing};
 use liqo_kit::service::{self, Service};
 
 pub use self::args::Args;
+use self::plugin::Plugin;
 
 /// Why the controller manager ended.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +43,9 @@ pub enum Error {
     /// Webhooks cannot be served.
     #[error(transparent)]
     Webhooks(#[from] webhooks::Error),
+    /// The resource plugin cannot be reached.
+    #[error(transparent)]
+    Plugin(#[from] Box<error::Error>),
     /// Leader election is set up wrong.
     #[error(transparent)]
     Timing(#[from] BadTiming),
@@ -67,7 +73,11 @@ async fn start(args: Args, service: Service) -> Result<(), Error> {
     let announced = service.health.ready.add("webhooks");
     let (namespace, port) = (&args.home.liqo_namespace, args.process.webhook_port);
     webhooks::serve(&client, namespace, port, &service, announced).await?;
-    let controllers = controllers::run(&args, &client, &service, synced);
+    let plugin = match args.sharing.resource_plugin_address.as_str() {
+        "" => None,
+        address => Some(Arc::new(Plugin::connect(address).await.map_err(Box::new)?)),
+    };
+    let controllers = controllers::run(&args, &client, &service, plugin, synced);
     if args.process.enable_leader_election {
         lead(&args, client.clone(), &service, controllers).await
     } else {

@@ -123,6 +123,11 @@ impl Monitor {
         }
     }
 
+    /// Goes without pods.
+    pub fn ignore_pods(&self) {
+        self.progress.send_modify(|progress| progress.has_pods = true);
+    }
+
     /// Follows the pods that run in the cluster.
     pub async fn follow_pods(self: Arc<Self>, client: Client) {
         let selector = format!("{}!={}", label::SHADOW_POD, label::TRUE);

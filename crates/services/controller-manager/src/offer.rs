@@ -1,8 +1,9 @@
 //! The controller of offers received: accepts them, and runs their virtual kubelets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -16,9 +17,9 @@ use liqo_kit::events::{Events, Note};
 use liqo_kit::keyed::Next;
 use liqo_kit::retry::Failure as _;
 use liqo_kit::watch::Key;
+use liqo_peering::controller;
 use liqo_peering::kubelet::{Kubelet, Settings};
 use liqo_peering::offer::{Action, Seen, decide};
-use liqo_peering::{PATIENCE, controller};
 use tracing::warn;
 
 use crate::error::{Error, told};
@@ -26,13 +27,23 @@ use crate::foreign::next;
 use crate::marks;
 use crate::world::{World, is_copy, remote};
 
+/// What the flags say.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// Whether offers are accepted without asking a person.
+    pub auto_accept: bool,
+    /// How long a node waits for its virtual kubelet to drain it.
+    pub patience: SignedDuration,
+    /// Time after which everything is looked at again.
+    pub resync: Duration,
+}
+
 /// The controller of offers received.
 pub struct Offers {
     world: World,
     events: Arc<Events>,
     settings: Settings,
-    auto_accept: bool,
-    resync: std::time::Duration,
+    policy: Policy,
     kubelets: Writer,
     rights: Writer,
     accounts: Writer,
@@ -41,16 +52,10 @@ pub struct Offers {
 
 impl Offers {
     /// The controller, with what it needs.
-    pub fn new(
-        world: World,
-        events: Arc<Events>,
-        settings: Settings,
-        auto_accept: bool,
-        resync: std::time::Duration,
-    ) -> Self {
+    pub fn new(world: World, events: Arc<Events>, settings: Settings, policy: Policy) -> Self {
         let [kubelets, rights, accounts, status] =
             [(); 4].map(|()| Writer::owning(manager::RESOURCE_OFFER));
-        Self { world, events, settings, auto_accept, resync, kubelets, rights, accounts, status }
+        Self { world, events, settings, policy, kubelets, rights, accounts, status }
     }
 
     /// Brings an offer one step on.
@@ -65,7 +70,8 @@ impl Offers {
             offer: &offer,
             foreign: foreign.as_deref(),
             has_kubelet: kubelet.is_some(),
-            auto_accept: self.auto_accept,
+            auto_accept: self.policy.auto_accept,
+            patience: self.policy.patience,
         };
         let decision = decide(&seen, Timestamp::now());
         let api: Api<ResourceOffer> = Api::namespaced(self.world.client.clone(), &tenant);
@@ -100,7 +106,7 @@ impl Offers {
             }
         }
         self.report(&api, &offer, decision.status).await?;
-        Ok(Next::RequeueAfter(next(decision.again, self.resync)))
+        Ok(Next::RequeueAfter(next(decision.again, self.policy.resync)))
     }
 
     fn kubelet(&self, tenant: &str) -> Option<Arc<Deployment>> {
@@ -196,7 +202,7 @@ impl Offers {
         }
         let message = format!(
             "No virtual kubelet drained the node for {} s; it was removed as it was",
-            PATIENCE.as_secs()
+            self.policy.patience.as_secs()
         );
         let reason = event::PEER_NOT_CLEANED;
         let note = Note { warning: true, reason, action: "Offload", message: &message };

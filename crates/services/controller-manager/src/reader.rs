@@ -7,6 +7,7 @@ use liqo_sharing::amounts::Amounts;
 
 use crate::error::Error;
 use crate::monitor::Monitor;
+use crate::plugin::Plugin;
 
 /// Says how much is to be offered to whom.
 pub enum Reader {
@@ -17,6 +18,8 @@ pub enum Reader {
         /// The percentage.
         percentage: u8,
     },
+    /// What a program of the user's says.
+    Plugin(Arc<Plugin>),
 }
 
 impl Reader {
@@ -24,15 +27,16 @@ impl Reader {
     pub async fn read(&self, consumer: &ClusterId) -> Result<Amounts, Error> {
         match self {
             Self::Local { monitor, percentage } => Ok(monitor.free(consumer).share(*percentage)),
+            Self::Plugin(plugin) => plugin.read(consumer).await,
         }
     }
 
     /// Notes that a cluster is not served any more.
     pub async fn forget(&self, consumer: &ClusterId) {
         match self {
-            Self::Local { .. } => {
-                let _ = consumer;
-            }
+            // What it counts is the same for all.
+            Self::Local { .. } => {}
+            Self::Plugin(plugin) => plugin.forget(consumer).await,
         }
     }
 }

@@ -1,17 +1,17 @@
 //! The controller of requests received: introduces their cluster, and answers with an offer.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, ResourceExt as _};
 use liqo_api::Time;
 use liqo_api::discovery::{ForeignCluster, ResourceRequest, ResourceRequestStatus};
 use liqo_api::keys::manager;
-use liqo_api::names::Cluster;
+use liqo_api::names::{Cluster, ClusterId};
 use liqo_api::sharing::ResourceOffer;
 use liqo_kit::apply::Writer;
 use liqo_kit::keyed::Next;
@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::foreign::next;
 use crate::marks;
 use crate::reader::Reader;
+use crate::routes::Routes;
 use crate::world::{World, is_copy};
 
 /// What the flags say.
@@ -31,6 +32,8 @@ use crate::world::{World, is_copy};
 pub struct Settings {
     /// Whether requests are allowed unless told otherwise.
     pub is_open: bool,
+    /// How long a consumer that does not answer can keep an offer.
+    pub patience: SignedDuration,
     /// By how many percent amounts may change before the offer does.
     pub threshold: u8,
     /// Labels for the virtual nodes that stand for this cluster.
@@ -46,6 +49,8 @@ pub struct Requests {
     world: World,
     reader: Arc<Reader>,
     settings: Settings,
+    /// Clusters whose offers are to be brought up to date however little has changed.
+    pressing: Mutex<HashSet<ClusterId>>,
     offers: Writer,
     roles: Writer,
     status: Writer,
@@ -55,7 +60,7 @@ impl Requests {
     /// The controller, with what it needs.
     pub fn new(world: World, reader: Arc<Reader>, settings: Settings) -> Self {
         let [offers, roles, status] = [(); 3].map(|()| Writer::owning(manager::RESOURCE_REQUEST));
-        Self { world, reader, settings, offers, roles, status }
+        Self { world, reader, settings, pressing: Mutex::default(), offers, roles, status }
     }
 
     /// Brings a request one step on.
@@ -71,6 +76,7 @@ impl Requests {
             foreign: foreign.as_deref(),
             offer: have.as_deref(),
             is_open: self.settings.is_open,
+            patience: self.settings.patience,
         };
         let decision = decide(&seen, Timestamp::now());
         for action in decision.actions {
@@ -93,8 +99,31 @@ impl Requests {
         Ok(Next::RequeueAfter(next(decision.again, self.settings.resync)))
     }
 
+    /// Wakes the requests whose offers are out of date; that of a given cluster in any case.
+    pub async fn look_again(&self, world: &World, routes: &Routes, consumer: Option<ClusterId>) {
+        for (route, key) in routes.received_requests(world) {
+            let Some(request) = world.requests.object(&key) else { continue };
+            let id = request.spec.cluster_identity.cluster_id.as_str();
+            let is_due = match &consumer {
+                Some(consumer) => consumer.as_str() == id,
+                None => self.is_out_of_date(&request).await,
+            };
+            if is_due {
+                if let Some(consumer) = &consumer {
+                    self.pressing().insert(consumer.clone());
+                }
+                // A queue that has ended needs no keys.
+                let _ = route.send(key).await;
+            }
+        }
+    }
+
+    fn pressing(&self) -> MutexGuard<'_, HashSet<ClusterId>> {
+        self.pressing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether the offer to a cluster should be looked at again.
-    pub async fn is_out_of_date(&self, request: &ResourceRequest) -> bool {
+    async fn is_out_of_date(&self, request: &ResourceRequest) -> bool {
         let namespace = request.namespace().unwrap_or_default();
         let Some(have) = self.world.own_offer(&namespace) else { return false };
         let Ok(consumer) = request.spec.cluster_identity.parse() else { return false };
@@ -151,7 +180,9 @@ impl Requests {
         have: Option<&ResourceOffer>,
     ) -> Result<(), Error> {
         let want = self.wanted(request, consumer).await?;
-        if have.is_some_and(|have| still_holds(have, &want, self.settings.threshold)) {
+        let is_pressing = self.pressing().remove(&consumer.id);
+        let threshold = if is_pressing { 0 } else { self.settings.threshold };
+        if have.is_some_and(|have| still_holds(have, &want, threshold)) {
             return Ok(());
         }
         self.offers.apply(&self.offers_in(request), &want, have).await?;
@@ -207,7 +238,7 @@ impl Requests {
     }
 
     async fn grant(&self, consumer: &Cluster) -> Result<(), Error> {
-        let (role, binding) = grants::metrics(consumer);
+        let (role, binding) = grants::metrics(consumer, self.world.has_namesake(consumer));
         let roles: Api<ClusterRole> = Api::all(self.world.client.clone());
         let have = roles.get_opt(&role.name_any()).await;
         let have = have.map_err(Error::request("read the role of a consumer"))?;
@@ -220,7 +251,7 @@ impl Requests {
     }
 
     async fn revoke(&self, consumer: &Cluster) -> Result<(), Error> {
-        let (role, _) = grants::metrics(consumer);
+        let (role, _) = grants::metrics(consumer, self.world.has_namesake(consumer));
         let name = role.name_any();
         let bindings: Api<ClusterRoleBinding> = Api::all(self.world.client.clone());
         let found = bindings.get_opt(&name).await;

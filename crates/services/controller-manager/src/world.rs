@@ -194,6 +194,15 @@ impl World {
         all.filter(|foreign| id_of(foreign) == Some(id.as_str())).min_by_key(|foreign| age(foreign))
     }
 
+    /// Whether an older cluster has the same name.
+    pub fn has_namesake(&self, cluster: &Cluster) -> bool {
+        let Some(foreign) = self.cluster(&cluster.id) else { return false };
+        self.clusters.objects().iter().any(|other| {
+            remote(other).is_some_and(|known| known.name == cluster.name && known.id != cluster.id)
+                && age(other) < age(&foreign)
+        })
+    }
+
     /// The ForeignCluster that a tenant namespace is kept for.
     pub fn cluster_of_tenant(&self, namespace: &str) -> Option<Arc<ForeignCluster>> {
         let all = self.clusters.objects().into_iter();

@@ -14,7 +14,7 @@ use liqo_api::names::Cluster;
 
 use super::{Action, Decision, Identity, Seen, is_there};
 use crate::conditions::{self, Exchange, Finding};
-use crate::{PATIENCE, controller, sooner, until};
+use crate::{controller, sooner, until};
 
 /// How long a provider that has no offer may take to say so; some never do.
 const SILENCE: SignedDuration = SignedDuration::from_secs(10);
@@ -50,7 +50,7 @@ pub(super) fn decide(
             decision.actions.push(Action::TellNotCleaned(format!(
                 "{remote} did not answer for {} s; what it keeps of the peering is cleaned when \
                  it returns",
-                PATIENCE.as_secs()
+                seen.settings.patience.as_secs()
             )));
             decision.actions.push(Action::DeleteOffer);
             conditions::disconnecting(tenant)
@@ -131,7 +131,7 @@ fn end(seen: &Seen<'_>, request: &ResourceRequest, now: Timestamp) -> End {
         return End::Delete;
     }
     let (quiet, gone) =
-        (until(Some(withdrawn), SILENCE, now), until(Some(withdrawn), PATIENCE, now));
+        (until(Some(withdrawn), SILENCE, now), until(Some(withdrawn), seen.settings.patience, now));
     if status.offer_state == OfferState::None && !has_offer && quiet.is_none() {
         return End::Delete;
     }

@@ -6,13 +6,14 @@ use liqo_api::names::Cluster;
 
 use super::{Action, Decision, Seen, is_held, is_there, outgoing};
 use crate::conditions::{self, Exchange};
-use crate::{PATIENCE, until};
+use crate::until;
 
 /// Winds up both directions, and lets the ForeignCluster go once that is done or takes too long.
 pub(super) fn decide(decision: &mut Decision, seen: &Seen<'_>, remote: &Cluster, now: Timestamp) {
     let tenant = seen.tenant.unwrap_or_default();
     let request = seen.outgoing.request.filter(|request| is_there(Some(*request)));
-    let left = until(seen.foreign.metadata.deletion_timestamp.as_ref(), PATIENCE, now);
+    let patience = seen.settings.patience;
+    let left = until(seen.foreign.metadata.deletion_timestamp.as_ref(), patience, now);
     let open: Vec<&str> = [
         (request.is_some(), "our request for resources"),
         (seen.outgoing.offer.is_some(), "the offer it made"),
@@ -33,7 +34,7 @@ pub(super) fn decide(decision: &mut Decision, seen: &Seen<'_>, remote: &Cluster,
             decision.actions.push(Action::TellNotCleaned(format!(
                 "{remote} did not take part in the end of the peering for {} s; dropped without \
                  it: {}. What it keeps is cleaned when it returns",
-                PATIENCE.as_secs(),
+                patience.as_secs(),
                 open.join(", "),
             )));
         }

@@ -369,7 +369,12 @@ fn decided(world: &World<'_>) -> Decision {
     let home = cluster(ROME, "rome");
     let seen = Seen {
         home: &home,
-        settings: Settings { auto_join: true, external_network: false, is_probing: true },
+        settings: Settings {
+            auto_join: true,
+            external_network: false,
+            is_probing: true,
+            patience: crate::PATIENCE,
+        },
         foreign: world.foreign,
         elder: world.elder,
         tenant: world.tenant,

@@ -17,8 +17,13 @@ fn an_offer_is_accepted_and_its_virtual_kubelet_run() {
 fn a_person_may_have_to_accept() {
     let foreign = foreign(PeeringEnabled::Yes);
     let offer = offer("milan");
-    let seen =
-        Seen { offer: &offer, foreign: Some(&foreign), has_kubelet: false, auto_accept: false };
+    let seen = Seen {
+        offer: &offer,
+        foreign: Some(&foreign),
+        has_kubelet: false,
+        auto_accept: false,
+        patience: crate::PATIENCE,
+    };
     let decision = decide(&seen, at(0));
     assert_eq!(decision.status.phase, OfferPhase::ManualActionRequired);
     assert!(!decision.actions.contains(&Action::Run));
@@ -50,8 +55,13 @@ fn a_node_without_a_virtual_kubelet_does_not_hold_an_offer_for_ever() {
     let mut offer = held(accepted(VirtualKubeletStatus::Deleting), &[finalizer::NODE]);
     offer.metadata.deletion_timestamp = Some(time(0));
     let foreign = foreign(PeeringEnabled::Yes);
-    let seen =
-        Seen { offer: &offer, foreign: Some(&foreign), has_kubelet: false, auto_accept: true };
+    let seen = Seen {
+        offer: &offer,
+        foreign: Some(&foreign),
+        has_kubelet: false,
+        auto_accept: true,
+        patience: crate::PATIENCE,
+    };
     let early = decide(&seen, at(20));
     assert_eq!((early.actions, early.again), (vec![], Some(SignedDuration::from_secs(40))));
     let late = decide(&seen, at(60));
@@ -76,7 +86,16 @@ fn nothing_is_stopped_that_never_ran() {
 
 fn decided(offer: &ResourceOffer, has_kubelet: bool) -> Decision {
     let foreign = foreign(PeeringEnabled::Yes);
-    decide(&Seen { offer, foreign: Some(&foreign), has_kubelet, auto_accept: true }, at(0))
+    decide(
+        &Seen {
+            offer,
+            foreign: Some(&foreign),
+            has_kubelet,
+            auto_accept: true,
+            patience: crate::PATIENCE,
+        },
+        at(0),
+    )
 }
 
 fn held(mut offer: ResourceOffer, finalizers: &[&str]) -> ResourceOffer {

@@ -138,7 +138,7 @@ fn seen<'a>(
     foreign: Option<&'a ForeignCluster>,
     offer: Option<&'a ResourceOffer>,
 ) -> Seen<'a> {
-    Seen { request, foreign, offer, is_open: true }
+    Seen { request, foreign, offer, is_open: true, patience: crate::PATIENCE }
 }
 
 fn consumer(incoming: PeeringEnabled) -> ForeignCluster {

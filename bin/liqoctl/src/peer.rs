@@ -1,0 +1,86 @@
+//! `peer`: makes another cluster's resources usable here.
+
+mod out_of_band;
+pub mod wait;
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use liqo_api::discovery::ForeignCluster;
+use serde_json::json;
+
+use self::out_of_band::OutOfBand;
+use crate::cli::LiqoNamespace;
+use crate::cluster::{ClusterArguments, duration};
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Use the resources of a cluster that is known already, for instance because it uses ours
+  liqoctl peer milan
+  # Use the resources of another cluster: run what this prints there
+  liqoctl generate peer-command";
+
+/// Peers with another cluster, to use its resources
+///
+/// The cluster becomes a node of this one. With a subcommand the cluster is introduced first;
+/// with just a name, it is one that `kubectl get foreignclusters` shows.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Peer {
+    #[command(subcommand)]
+    way: Option<Way>,
+    #[command(flatten)]
+    known: Known,
+    #[command(flatten)]
+    namespace: LiqoNamespace,
+}
+
+#[derive(Debug, Subcommand)]
+enum Way {
+    OutOfBand(Box<OutOfBand>),
+}
+
+/// A cluster that is known.
+#[derive(Debug, clap::Args)]
+struct Known {
+    /// Name of the ForeignCluster
+    #[arg(value_name = "NAME", required = true)]
+    foreign_cluster: Option<String>,
+    /// How long it may take
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration)]
+    timeout: Duration,
+}
+
+/// Peers.
+pub async fn run(
+    arguments: &Peer,
+    cluster: &ClusterArguments,
+    printer: &Printer,
+) -> Result<(), Failure> {
+    let cluster = cluster.connect().await?;
+    let (client, namespace) = (&cluster.client, &arguments.namespace.name);
+    if let Some(Way::OutOfBand(way)) = &arguments.way {
+        return Box::pin(out_of_band::run(way, client, namespace, printer)).await;
+    }
+    let Known { foreign_cluster, timeout } = &arguments.known;
+    let name = foreign_cluster.as_deref().unwrap_or_default();
+    let clusters: Api<ForeignCluster> = Api::all(client.clone());
+    let wanted = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "Yes" } }));
+    let patched = clusters.patch(name, &PatchParams::default(), &wanted).await;
+    patched.map_err(|error| unknown(name, error))?;
+    printer.success(format!("Outgoing peering activated to the remote cluster {name}"));
+    Box::pin(wait::until_ready(client, name, *timeout, printer)).await.map_err(wait::Error::failure)
+}
+
+/// A cluster of this name cannot be had.
+pub fn unknown(name: &str, error: kube::Error) -> Failure {
+    if matches!(&error, kube::Error::Api(status) if status.code == 404) {
+        return Failure::text(format!("there is no ForeignCluster {name}"))
+            .hint("See which there are with `kubectl get foreignclusters`.");
+    }
+    Failure::new(format!("cannot look at the ForeignCluster {name}"), error)
+}
