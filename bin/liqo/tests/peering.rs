@@ -12,12 +12,15 @@ mod town;
 
 use std::time::Instant;
 
+use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::{Api, ResourceExt as _};
 use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
@@ -26,8 +29,11 @@ use liqo_api::discovery::{
 use liqo_api::keys::object;
 use liqo_api::sharing::{OfferPhase, ResourceOffer};
 use liqo_api::virtualkubelet::NamespaceMap;
+use liqo_identity::secret;
 use serde_json::json;
+use tokio::time::timeout;
 
+use self::component::LIMIT;
 use self::town::{Town, gone, is_there, wait};
 
 const ROME: &str = "41543714-6e17-4c7b-9bc9-70de7f7ae64f";
@@ -46,6 +52,7 @@ async fn two_clusters_peer_and_part() {
     the_right_token_is_noticed_at_once(&rome, &milan).await;
     Box::pin(an_offer_is_made_and_taken(&rome, &milan)).await;
     both_api_servers_are_probed(&rome, &milan).await;
+    a_lost_identity_is_asked_for_again(&rome).await;
     a_virtual_node_gets_its_map(&rome).await;
     certificates_are_for_ones_own_node(&rome).await;
     an_offer_follows_what_is_free(&rome, &milan).await;
@@ -157,6 +164,29 @@ async fn both_api_servers_are_probed(rome: &Town, milan: &Town) {
         let clusters: Api<ForeignCluster> = Api::all(town.client());
         wait(clusters, name, is(Kind::ApiServerStatus, Status::Established)).await;
     }
+}
+
+async fn a_lost_identity_is_asked_for_again(rome: &Town) {
+    let secrets: Api<Secret> = Api::namespaced(rome.client(), AT_ROME);
+    let identities = ListParams::default().labels(&secret::identities_at(MILAN));
+    let watched = WatchParams::default().labels(&secret::identities_at(MILAN));
+    let list = secrets.list(&identities).await.unwrap();
+    let [old] = list.items.as_slice() else { panic!("one identity: {}", list.items.len()) };
+    let since = list.metadata.resource_version.clone().unwrap();
+    secrets.delete(&old.name_any(), &DeleteParams::default()).await.unwrap();
+    let mut changes = Box::pin(secrets.watch(&watched, &since).await.unwrap());
+    let made = async {
+        while let Some(change) = changes.next().await {
+            if let WatchEvent::Added(new) = change.unwrap() {
+                return new;
+            }
+        }
+        panic!("the watch ended")
+    };
+    let new = timeout(LIMIT, made).await.unwrap();
+    assert_ne!(new.uid(), old.uid());
+    let clusters: Api<ForeignCluster> = Api::all(rome.client());
+    wait(clusters, "milan", is(Kind::AuthenticationStatus, Status::Established)).await;
 }
 
 async fn a_virtual_node_gets_its_map(rome: &Town) {
