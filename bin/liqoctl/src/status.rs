@@ -1,9 +1,11 @@
 //! `status`: how Liqo does in this cluster.
 
+mod peer;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use clap::ValueEnum;
+use clap::{Subcommand, ValueEnum};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Service};
 use kube::api::ListParams;
@@ -14,6 +16,7 @@ use liqo_chart::{Chart, Release, to_yaml};
 use liqo_install::history;
 use liqo_install::status::{Report, Seen, report};
 use liqo_release::{Engine, Error};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -29,7 +32,9 @@ Examples:
   # With the images of all components
   liqoctl status --verbose
   # For programs
-  liqoctl status --output json";
+  liqoctl status --output json
+  # How the peering with another cluster does
+  liqoctl status peer milan";
 
 /// Tells how Liqo does in this cluster
 ///
@@ -40,8 +45,15 @@ pub struct Status {
     #[command(flatten)]
     namespace: LiqoNamespace,
     /// Print it for programs
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    #[arg(short, long, value_name = "FORMAT", value_enum, global = true)]
     output: Option<Format>,
+    #[command(subcommand)]
+    about: Option<About>,
+}
+
+#[derive(Debug, Subcommand)]
+enum About {
+    Peer(peer::Peer),
 }
 
 /// How it is printed for programs.
@@ -58,6 +70,9 @@ pub async fn run(
     printer: &Printer,
 ) -> Result<(), Failure> {
     let cluster = cluster.connect().await?;
+    if let Some(About::Peer(about)) = &arguments.about {
+        return peer::run(about, &cluster.client, arguments.output, printer).await;
+    }
     let step = printer.start("Looking at Liqo");
     let namespace = &arguments.namespace.name;
     let engine = Engine::new(cluster.client.clone(), namespace, &step);
@@ -72,9 +87,14 @@ pub async fn run(
 }
 
 fn text(report: &Report, format: Option<Format>, printer: &Printer) -> Result<String, Failure> {
-    let Some(format) = format else {
-        return Ok(report.text(printer.is_verbose(), printer.style()));
-    };
+    match format {
+        Some(format) => for_programs(report, format),
+        None => Ok(report.text(printer.is_verbose(), printer.style())),
+    }
+}
+
+/// The same for programs.
+fn for_programs(report: &impl Serialize, format: Format) -> Result<String, Failure> {
     let unfit = |error| Failure::new("cannot print the status", error);
     match format {
         Format::Json => serde_json::to_string_pretty(report).map_err(unfit),

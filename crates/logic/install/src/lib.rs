@@ -20,6 +20,7 @@ pub mod merge;
 pub mod name;
 pub mod object;
 pub mod ownership;
+pub mod peers;
 pub mod provider;
 pub mod ready;
 pub mod sanity;

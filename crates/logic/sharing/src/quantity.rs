@@ -62,6 +62,11 @@ impl Quantity {
         Self(count.saturating_mul(MILLI)).bounded()
     }
 
+    /// How many thousandths; less than one counts as none.
+    pub fn in_millis(self) -> i128 {
+        self.0.div_euclid(MILLI)
+    }
+
     /// Whether there is some of it.
     pub fn is_positive(self) -> bool {
         self.0 > 0
