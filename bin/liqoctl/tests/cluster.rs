@@ -224,7 +224,7 @@ impl Lab {
         nodes.create(&PostParams::default(), &node).await.unwrap();
         let text = self.fails(&["status"]).await;
         assert!(text.contains("✔ control plane is fine"), "{text}");
-        assert!(text.contains("✖ service liqo-auth has no address yet"), "{text}");
+        assert!(text.contains("✖ the load balancer"), "{text}");
         let services: Api<Service> = Api::namespaced(self.client.clone(), "liqo");
         for name in ["liqo-auth", "liqo-gateway"] {
             let ingress = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}});

@@ -54,14 +54,19 @@ pub fn api_server(configured: Option<&str>, nodes: &[Node]) -> Result<String, Un
 
 /// Where peers reach the authentication service.
 pub fn authentication(service: &Service, nodes: &[Node]) -> Result<String, Unknown> {
-    let address = address_of(service, nodes)?;
-    let port = port_of(service).ok_or(Unknown::Inside)?;
+    let (address, port) = place(service, nodes)?;
     let address = bracketed(&address);
     if port == port::AUTH.to_string() {
         Ok(format!("{SCHEME}{address}"))
     } else {
         Ok(format!("{SCHEME}{address}:{port}"))
     }
+}
+
+/// The address and the port at which peers reach a Service.
+pub fn place(service: &Service, nodes: &[Node]) -> Result<(String, String), Unknown> {
+    let address = address_of(service, nodes)?;
+    Ok((address, port_of(service).ok_or(Unknown::Inside)?))
 }
 
 fn address_of(service: &Service, nodes: &[Node]) -> Result<String, Unknown> {

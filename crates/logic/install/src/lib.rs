@@ -11,10 +11,9 @@
 //! - [`object`] and [`history`]: whose an object is, and what the next revision of a release does;
 //! - [`ready`]: what is still waited for, and why;
 //! - [`blockers`]: why Liqo cannot be removed yet;
-//! - [`endpoint`], [`status`] and [`screen`]: what `liqoctl status` tells.
+//! - [`status`], [`peers`] and [`screen`]: what `liqoctl status` tells.
 
 pub mod blockers;
-pub mod endpoint;
 pub mod history;
 pub mod merge;
 pub mod name;

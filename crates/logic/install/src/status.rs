@@ -10,10 +10,10 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Container, Node, Pod, Service};
 use liqo_api::keys::{component, object};
 use liqo_api::net::IpamStorageSpec;
+use liqo_identity::address;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::endpoint;
 use crate::ready::pod_trouble;
 
 /// What has been seen of a cluster.
@@ -292,17 +292,20 @@ impl Seen {
         let labels = self.setting("/discovery/config/clusterLabels").cloned();
         let place = |service: Option<&Service>, name: &str| {
             let service = service.ok_or_else(|| format!("service {name} is not there"))?;
-            endpoint::place(service, &self.nodes)
+            address::place(service, &self.nodes).map_err(|error| error.to_string())
         };
         let gateway = || {
             let place = place(self.gateway.as_ref(), object::GATEWAY);
             Endpoint::of(place.map(|(address, port)| format!("udp://{address}:{port}")))
         };
         let auth = match &self.auth {
-            Some(auth) => endpoint::auth_url(auth, &self.nodes),
+            Some(auth) => {
+                address::authentication(auth, &self.nodes).map_err(|error| error.to_string())
+            }
             None => Err(format!("service {} is not there", object::AUTH)),
         };
-        let api_server = endpoint::api_server_url(&text("/apiServer/address"), &self.nodes);
+        let api_server = address::api_server(Some(&text("/apiServer/address")), &self.nodes)
+            .map_err(|error| error.to_string());
         Cluster {
             cluster_id,
             cluster_name,

@@ -130,7 +130,7 @@ fn an_address_that_is_not_there_yet_is_a_failure() {
     let report = report(&seen);
 
     assert!(!report.healthy);
-    assert!(report.text(false, Style::Plain).contains("✖ service liqo-auth has no address yet"));
+    assert!(report.text(false, Style::Plain).contains("✖ the load balancer"));
 }
 
 #[test]

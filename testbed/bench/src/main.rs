@@ -1,0 +1,122 @@
+//! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
+//! prints what that took. Nothing here fails because it is slow.
+
+mod memory;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use liqo_testkit::{Lab, eventually, places};
+
+/// How often things are measured that vary.
+const ROUNDS: usize = 10;
+/// How long a control plane is left alone before its memory is looked at.
+const SETTLED: Duration = Duration::from_secs(15);
+
+#[expect(clippy::print_stdout, reason = "the figures are this program's result")]
+fn main() -> Result<()> {
+    for line in figures()? {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+fn figures() -> Result<Vec<String>> {
+    let places = places()?;
+    let lab = Lab::up("quick-start")?;
+    lab.load_liqo(&["rome", "milan"])?;
+    let liqoctl = places.target.join("release/liqoctl");
+    let mut lines = vec![
+        format!("liqoctl                    {:>8.1} MB", megabytes(&liqoctl)?),
+        format!(
+            "liqo                       {:>8.1} MB",
+            megabytes(&places.target.join("release/liqo"))?
+        ),
+        format!("image of liqo              {:>8.1} MB", image(&places.cache)?),
+        format!("liqoctl version --client   {}", spread(&start_up(&liqoctl)?)),
+    ];
+    let mut installs = vec![];
+    for cluster in ["rome", "milan"] {
+        let words = format!("install kubeadm --cluster-name {cluster} --service-type NodePort");
+        installs.push(timed(|| lab.liqoctl(cluster, &words))?);
+    }
+    lines.push(format!("install until all is ready {}", spread(&installs)));
+    settle()?;
+    let [rome, milan] = ["rome", "milan"].map(|cluster| memory::of_liqo(lab.prefix(), cluster));
+    lines.push(format!("control plane idle, rome   {}", rome?));
+    lines.push(format!("control plane idle, milan  {}", milan?));
+
+    let command = lab.liqoctl("milan", "generate peer-command --only-command")?;
+    let command = command.trim().strip_prefix("liqoctl ").context("a command")?.to_owned();
+    let (mut peerings, mut partings) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
+        peerings.push(timed(|| lab.liqoctl("rome", &command))?);
+        partings.push(timed(|| lab.liqoctl("rome", "unpeer out-of-band milan"))?);
+    }
+    lines.push(format!("peer until node ready      {}", spread(&peerings)));
+    lines.push(format!("unpeer until all is gone   {}", spread(&partings)));
+    lab.liqoctl("rome", &command)?;
+    settle()?;
+    lines.push(format!("peered, consumer           {}", memory::of_liqo(lab.prefix(), "rome")?));
+    lines.push(format!("peered, provider           {}", memory::of_liqo(lab.prefix(), "milan")?));
+    Ok(lines)
+}
+
+fn start_up(liqoctl: &Path) -> Result<Vec<Duration>> {
+    let once = || -> Result<Duration> {
+        timed(|| {
+            let output = Command::new(liqoctl).args(["version", "--client"]).output()?;
+            ensure!(output.status.success(), "{output:?}");
+            Ok(())
+        })
+    };
+    (0..ROUNDS).map(|_| once()).collect()
+}
+
+fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<Duration> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed())
+}
+
+/// Lets time pass.
+fn settle() -> Result<()> {
+    let end = Instant::now() + SETTLED;
+    eventually(SETTLED * 2, "time passes", || {
+        ensure!(Instant::now() >= end, "not yet");
+        Ok::<_, anyhow::Error>(())
+    })
+}
+
+/// The middle, the best and the worst.
+fn spread(times: &[Duration]) -> String {
+    let mut times = times.to_vec();
+    times.sort();
+    let seconds = |time: Option<&Duration>| time.copied().unwrap_or_default().as_secs_f64();
+    format!(
+        "{:>8.3} s   (best {:.3}, worst {:.3}, of {})",
+        seconds(times.get(times.len() / 2)),
+        seconds(times.first()),
+        seconds(times.last()),
+        times.len()
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown with one digit")]
+fn megabytes(path: &Path) -> Result<f64> {
+    let size = std::fs::metadata(path).with_context(|| path.display().to_string())?.len();
+    Ok(size as f64 / 1e6)
+}
+
+/// The newest archive of the image.
+fn image(cache: &Path) -> Result<f64> {
+    let archives = std::fs::read_dir(cache.join("images"))?.flatten().filter(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.starts_with("liqo-")
+    });
+    let newest =
+        archives.max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
+    megabytes(&newest.context("the image was loaded")?.path())
+}
