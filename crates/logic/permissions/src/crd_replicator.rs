@@ -10,7 +10,7 @@ pub(crate) fn permissions() -> Permissions {
     Permissions::new("Copies of custom resources at peers; what is copied comes with peers' roles.")
         .cluster("Identities at peers, in tenant namespaces.", [on(CORE, ["secrets"]).follow()])
         .cluster(
-            "Which peers there are, and whether their API servers answer.",
+            "Peers, kept until nothing of ours is left with them.",
             [on(GROUP_DISCOVERY, ["foreignclusters"]).follow().patch()],
         )
 }
