@@ -36,6 +36,8 @@ pub struct Peer {
     pub leaving: bool,
     /// Whether its API server is known not to answer.
     pub is_silent: bool,
+    /// Since when.
+    pub silent_since: Option<Timestamp>,
 }
 
 impl Peer {
@@ -45,10 +47,11 @@ impl Peer {
         let status = cluster.status.as_ref()?;
         let phase = cluster.phase();
         let named = |name: &Option<String>| name.clone().filter(|name| !name.is_empty());
-        let is_silent = status.peering_conditions.iter().any(|condition| {
+        let silence = status.peering_conditions.iter().find(|condition| {
             condition.kind == PeeringConditionType::ApiServerStatus
                 && condition.status == PeeringConditionStatus::Error
         });
+        let since = silence.and_then(|silence| silence.last_transition_time.as_ref());
         Some(Self {
             id,
             local: named(&status.tenant_namespace.local)?,
@@ -57,8 +60,15 @@ impl Peer {
             peering: cluster.spec.peering_type,
             // As long as somebody offloads, taking that back needs the copies.
             leaving: is_ending(cluster) && !phase.is_incoming() && !phase.is_outgoing(),
-            is_silent,
+            is_silent: silence.is_some(),
+            silent_since: since.map(|since| since.0),
         })
+    }
+
+    /// Whether it has been silent for too long to be waited for.
+    pub fn is_given_up(&self, patience: SignedDuration, now: Timestamp) -> bool {
+        self.is_silent
+            && self.silent_since.is_none_or(|since| now.duration_since(since) >= patience)
     }
 
     /// How a kind stands with this peer.
@@ -195,7 +205,11 @@ mod tests {
         let mut cluster = milan();
         assert!(!Peer::of(&cluster).unwrap().is_silent);
         set(&mut cluster, PeeringConditionType::ApiServerStatus, PeeringConditionStatus::Error);
-        assert!(Peer::of(&cluster).unwrap().is_silent);
+        let peer = Peer::of(&cluster).unwrap();
+        assert!(peer.is_silent);
+        let since = peer.silent_since.unwrap();
+        assert!(!peer.is_given_up(MINUTE, since + SignedDuration::from_secs(59)));
+        assert!(peer.is_given_up(MINUTE, since + MINUTE));
     }
 
     fn milan() -> ForeignCluster {

@@ -108,7 +108,7 @@ pub struct PeeringArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub foreign_cluster_ping_timeout: Duration,
     /// Time that a peer out of reach can hold up the end of a peering
-    #[arg(long, value_name = "TIME", default_value = "1m")]
+    #[arg(long, value_name = "TIME", default_value = "20s")]
     pub unreachable_peer_patience: SignedDuration,
     /// Peers with clusters found on the local network unless told otherwise
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set)]

@@ -21,7 +21,7 @@ pub struct Args {
     pub workers: u16,
 
     /// How long a ForeignCluster that is deleted waits for a peer that is out of reach
-    #[arg(long = "unreachable-peer-patience", default_value = "1m", value_name = "DURATION")]
+    #[arg(long = "unreachable-peer-patience", default_value = "20s", value_name = "DURATION")]
     pub patience: SignedDuration,
 
     /// Where health is told
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn flags_are_those_that_users_know() {
         let args = parse(&[]).unwrap();
-        assert_eq!((args.workers, args.patience.as_secs()), (1, 60));
+        assert_eq!((args.workers, args.patience.as_secs()), (1, 20));
         let args = parse(&["-workers=4", "-resync-period", "10h", "-v=4"]).unwrap();
         assert_eq!(args.workers, 4);
         assert!(parse(&["--workers=many"]).is_err());

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use jiff::{SignedDuration, Timestamp};
 use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
@@ -24,12 +25,12 @@ use prometheus_client::metrics::family::Family;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::time::timeout;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::local::{Local, Sources as _, written_by_us};
 
 /// How long one request may take.
-const REQUEST: Duration = Duration::from_secs(10);
+const REQUEST: Duration = Duration::from_secs(5);
 
 /// How long a watch may last before it is asked for anew: what a dead connection costs at most.
 const WATCH: u32 = 60;
@@ -61,6 +62,7 @@ impl Runs {
 pub struct Copier<K: Copied + 'static> {
     pub home: ClusterId,
     pub workers: u16,
+    pub patience: SignedDuration,
     pub runs: Runs,
     pub local: Local<K>,
     pub peer: Receiver<Peer>,
@@ -168,10 +170,25 @@ impl<K: Copied + Send + Sync + 'static> Link<'_, K> {
 
     /// Looks at a source and its replica, and does what is to be done.
     async fn look(&self, name: &str) -> Result<(), Error> {
-        if self.store.wait_until_ready().await.is_err() {
-            return Ok(());
-        }
         let source = self.copier.local.source(&self.peer.local, name, &self.peer.id);
+        if let Some(source) =
+            source.as_deref().filter(|source| source.is_ending() && source.is_held())
+            && self.is_left_behind(name).await
+        {
+            let what = Attempt { verb: "let go", kind: kind::<K>(), name: name.to_owned() };
+            warn!(cluster = %self.peer.id, %what, "The peer cannot be asked; its copy stays there");
+            let released = self.act(Action::Release, Some(source), None).await;
+            return released.map_err(|source| Error::Request { what, source: Box::new(source) });
+        }
+        match timeout(REQUEST, self.store.wait_until_ready()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Ok(()),
+            Err(_) => {
+                let what =
+                    Attempt { verb: "list at the peer", kind: kind::<K>(), name: name.to_owned() };
+                return Err(Error::Slow { what });
+            }
+        }
         let replica = self.store.object(&Key::namespaced(&self.peer.remote, name));
         let stance = self.copier.peer.borrow().stance(K::KIND);
         let (source, replica) = (source.as_deref(), replica.as_deref());
@@ -186,6 +203,19 @@ impl<K: Copied + Send + Sync + 'static> Link<'_, K> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the peer cannot be asked about a replica: it is silent for too long, or it does not
+    /// let us in any more, because it has left us.
+    async fn is_left_behind(&self, name: &str) -> bool {
+        let given_up =
+            self.copier.peer.borrow().is_given_up(self.copier.patience, Timestamp::now());
+        let ready = timeout(Duration::ZERO, self.store.wait_until_ready()).await.is_ok();
+        if given_up || ready {
+            return given_up;
+        }
+        let refused = timeout(REQUEST, self.replicas.get_opt(name)).await;
+        matches!(refused, Ok(Err(kube::Error::Api(status))) if status.code == 403)
     }
 
     async fn act(

@@ -14,6 +14,7 @@ mod args;
 mod clusters;
 mod copy;
 mod local;
+mod orphans;
 mod session;
 
 use std::sync::Arc;

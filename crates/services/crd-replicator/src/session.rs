@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use crate::copy::{Copier, Runs};
 use crate::local::{Local, Sources};
+use crate::orphans;
 
 /// How long a peer may take to show that it is there.
 const PROBE: Duration = Duration::from_secs(5);
@@ -84,6 +85,7 @@ impl Session {
         copy(&tasks, home, &kinds.offers, &state, &remote);
         copy(&tasks, home, &kinds.maps, &state, &remote);
         copy(&tasks, home, &kinds.networks, &state, &remote);
+        tasks.spawn("orphans", orphans::follow(home.client.clone(), state.clone(), remote.clone()));
         Self { peer, remote, _tasks: tasks }
     }
 
@@ -125,6 +127,7 @@ fn copy<K: Copied + Send + Sync + 'static>(
     let copier = Copier {
         home: home.id.clone(),
         workers: home.workers,
+        patience: home.patience,
         runs: home.runs.clone(),
         local: local.clone(),
         peer: peer.clone(),
