@@ -2,6 +2,7 @@
 //!
 //! - [`keyed`]: work on keys, one at a time per key, with back-off; deletions included;
 //! - [`watch`]: stores fed by watches, and the keys that were touched;
+//! - [`reflector`]: objects here and their counterparts there, worked on by name;
 //! - [`apply`]: server-side apply that writes nothing when it is already so;
 //! - [`client`]: clients of the home cluster and of remote ones;
 //! - [`leader`]: one of several replicas leads;
@@ -22,6 +23,7 @@ pub mod health;
 pub mod keyed;
 pub mod leader;
 pub mod metrics;
+pub mod reflector;
 pub mod retry;
 pub mod service;
 pub mod tasks;

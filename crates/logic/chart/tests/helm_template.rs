@@ -88,7 +88,6 @@ controllerManager: {config: {enableResourceEnforcement: true, enableNodeFailureC
 ",
         &["controllerManager.config.resourcePluginAddress=plugin:1", "networkConfig.mtu=1400"],
     ),
-    ("telemetry", "telemetry: {enable: true, config: {endpoint: 'https://example.org/v1'}}", &[]),
     ("no metric agent", "metricAgent: {enable: false}", &["proxy.config.listeningPort=8200"]),
     (
         "AWS",
