@@ -8,6 +8,7 @@ mod generate;
 mod home;
 mod install;
 mod interrupt;
+mod patience;
 mod peer;
 mod printer;
 mod status;

@@ -15,6 +15,7 @@ use self::out_of_band::OutOfBand;
 use crate::cli::LiqoNamespace;
 use crate::cluster::{ClusterArguments, duration};
 use crate::failure::Failure;
+use crate::patience::despite_restarts;
 use crate::printer::Printer;
 
 const EXAMPLES: &str = "\
@@ -70,8 +71,10 @@ pub async fn run(
     let name = foreign_cluster.as_deref().unwrap_or_default();
     let clusters: Api<ForeignCluster> = Api::all(client.clone());
     let wanted = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "Yes" } }));
-    let patched = clusters.patch(name, &PatchParams::default(), &wanted).await;
-    patched.map_err(|error| unknown(name, error))?;
+    let patched = despite_restarts(*timeout, printer, async || {
+        clusters.patch(name, &PatchParams::default(), &wanted).await
+    });
+    patched.await.map_err(|error| unknown(name, error))?;
     printer.success(format!("Outgoing peering activated to the remote cluster {name}"));
     Box::pin(wait::until_ready(client, name, *timeout, printer)).await.map_err(wait::Error::failure)
 }

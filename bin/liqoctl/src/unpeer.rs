@@ -18,6 +18,7 @@ use crate::cli::LiqoNamespace;
 use crate::cluster::{ClusterArguments, duration};
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
+use crate::patience::despite_restarts;
 use crate::peer::unknown;
 use crate::printer::Printer;
 
@@ -89,7 +90,11 @@ async fn unpeer(
     }
     let off = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "No" } }));
     let failed = |error| unknown(name, error);
-    clusters.patch(name, &PatchParams::default(), &off).await.map_err(failed)?;
+    // The whole command is bounded by its caller.
+    let patched = despite_restarts(Duration::from_hours(24), printer, async || {
+        clusters.patch(name, &PatchParams::default(), &off).await
+    });
+    patched.await.map_err(failed)?;
     printer.success(format!("Outgoing peering to the remote cluster {name} marked as disabled"));
     let step = printer.start(format!("Giving the resources of the cluster {name} back"));
     let waiting = |error| Failure::new(format!("cannot watch the ForeignCluster {name}"), error);

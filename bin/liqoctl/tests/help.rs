@@ -11,6 +11,9 @@ fn of_all() {
 
     Commands:
       install     Installs Liqo, or changes how it is installed [alias: upgrade]
+      generate    Prints commands for other clusters
+      peer        Peers with another cluster, to use its resources
+      unpeer      Unpeers from another cluster, giving its resources back
       status      Tells how Liqo does in this cluster
       uninstall   Removes Liqo from the cluster
       version     Prints the versions of this program and of Liqo in the cluster
@@ -187,7 +190,10 @@ fn of_status() {
     insta::assert_snapshot!(help(&["status"]), @"
     Tells how Liqo does in this cluster
 
-    Usage: liqoctl status [OPTIONS]
+    Usage: liqoctl status [OPTIONS] [COMMAND]
+
+    Commands:
+      peer  Tells how peerings do [alias: peers]
 
     Options:
       -n, --namespace <NAME>  Namespace of Liqo [default: liqo]
@@ -208,6 +214,8 @@ fn of_status() {
       liqoctl status --verbose
       # For programs
       liqoctl status --output json
+      # How the peering with another cluster does
+      liqoctl status peer milan
     ");
 }
 
@@ -319,6 +327,189 @@ fn the_version_needs_no_cluster() {
 }
 
 /// The short help of a command.
+#[test]
+fn of_generate_peer_command() {
+    insta::assert_snapshot!(help(&["generate", "peer-command"]), @"
+    Prints the command that peers another cluster with this one
+
+    Usage: liqoctl generate peer-command [OPTIONS]
+
+    Options:
+      -n, --namespace <NAME>  Namespace of Liqo [default: liqo]
+          --only-command      Print the command and nothing else
+      -v, --verbose           Tell more
+      -h, --help              Print help (see more with '--help')
+
+    Kubernetes options:
+          --kubeconfig <FILE>  Path of the kubeconfig
+          --context <NAME>     Context of the kubeconfig to use
+          --cluster <NAME>     Cluster of the kubeconfig to use
+          --user <NAME>        User of the kubeconfig to use
+
+    Examples:
+      # What another cluster has to run to use this one
+      liqoctl generate peer-command
+      # For scripts
+      $(KUBECONFIG=provider liqoctl generate peer-command --only-command) --kubeconfig consumer
+    ");
+}
+
+#[test]
+fn of_peer() {
+    insta::assert_snapshot!(help(&["peer"]), @"
+    Peers with another cluster, to use its resources
+
+    Usage: liqoctl peer [OPTIONS] <NAME>
+           liqoctl peer <COMMAND>
+
+    Commands:
+      out-of-band  Peers with a cluster over the network that both are in [alias: oob]
+
+    Arguments:
+      <NAME>  Name of the ForeignCluster
+
+    Options:
+          --timeout <TIME>    How long it may take [default: 120s]
+      -n, --namespace <NAME>  Namespace of Liqo [default: liqo]
+      -v, --verbose           Tell more
+      -h, --help              Print help (see more with '--help')
+
+    Kubernetes options:
+          --kubeconfig <FILE>  Path of the kubeconfig
+          --context <NAME>     Context of the kubeconfig to use
+          --cluster <NAME>     Cluster of the kubeconfig to use
+          --user <NAME>        User of the kubeconfig to use
+
+    Examples:
+      # Use the resources of a cluster that is known already, for instance because it uses ours
+      liqoctl peer milan
+      # Use the resources of another cluster: run what this prints there
+      liqoctl generate peer-command
+    ");
+}
+
+#[test]
+fn of_peer_out_of_band() {
+    insta::assert_snapshot!(help(&["peer", "out-of-band"]), @"
+    Peers with a cluster over the network that both are in
+
+    Usage: liqoctl peer out-of-band [OPTIONS] --auth-url <URL> --cluster-id <UUID> --auth-token <TOKEN> <NAME>
+
+    Arguments:
+      <NAME>  Name of the other cluster
+
+    Options:
+          --auth-url <URL>      URL of its authentication service
+          --cluster-id <UUID>   Identifier of it
+          --auth-token <TOKEN>  Token of it
+      -n, --namespace <NAME>    Namespace of Liqo [default: liqo]
+          --dry-run             Say what would happen, and whether the other cluster answers from here
+          --timeout <TIME>      How long it may take [default: 120s]
+      -v, --verbose             Tell more
+      -h, --help                Print help
+
+    Kubernetes options:
+          --kubeconfig <FILE>  Path of the kubeconfig
+          --context <NAME>     Context of the kubeconfig to use
+          --cluster <NAME>     Cluster of the kubeconfig to use
+          --user <NAME>        User of the kubeconfig to use
+
+    Examples:
+      # As `liqoctl generate peer-command` prints it in the cluster that is to be used
+      liqoctl peer out-of-band milan --auth-url https://198.18.2.11:30443 --cluster-id UUID --auth-token TOKEN
+      # See what would happen, and whether the cluster answers
+      liqoctl peer out-of-band milan --auth-url … --cluster-id … --auth-token … --dry-run
+    ");
+}
+
+#[test]
+fn of_unpeer() {
+    insta::assert_snapshot!(help(&["unpeer"]), @"
+    Unpeers from another cluster, giving its resources back
+
+    Usage: liqoctl unpeer [OPTIONS] <NAME>
+           liqoctl unpeer <COMMAND>
+
+    Commands:
+      out-of-band  Gives the resources of a cluster back, and forgets the cluster [alias: oob]
+
+    Arguments:
+      <NAME>  Name of the ForeignCluster
+
+    Options:
+          --timeout <TIME>    How long it may take [default: 120s]
+      -n, --namespace <NAME>  Namespace of Liqo [default: liqo]
+      -v, --verbose           Tell more
+      -h, --help              Print help (see more with '--help')
+
+    Kubernetes options:
+          --kubeconfig <FILE>  Path of the kubeconfig
+          --context <NAME>     Context of the kubeconfig to use
+          --cluster <NAME>     Cluster of the kubeconfig to use
+          --user <NAME>        User of the kubeconfig to use
+
+    Examples:
+      # Give the resources of a cluster back, and forget the cluster
+      liqoctl unpeer out-of-band milan
+      # Give them back, but know the cluster for the next time
+      liqoctl unpeer milan
+    ");
+}
+
+#[test]
+fn of_unpeer_out_of_band() {
+    insta::assert_snapshot!(help(&["unpeer", "out-of-band"]), @"
+    Gives the resources of a cluster back, and forgets the cluster
+
+    Usage: liqoctl unpeer out-of-band [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  Name of the ForeignCluster
+
+    Options:
+          --timeout <TIME>    How long it may take [default: 120s]
+      -n, --namespace <NAME>  Namespace of Liqo [default: liqo]
+      -v, --verbose           Tell more
+      -h, --help              Print help
+
+    Kubernetes options:
+          --kubeconfig <FILE>  Path of the kubeconfig
+          --context <NAME>     Context of the kubeconfig to use
+          --cluster <NAME>     Cluster of the kubeconfig to use
+          --user <NAME>        User of the kubeconfig to use
+    ");
+}
+
+#[test]
+fn of_status_peer() {
+    insta::assert_snapshot!(help(&["status", "peer"]), @"
+    Tells how peerings do
+
+    Usage: liqoctl status peer [OPTIONS] [NAME]...
+
+    Arguments:
+      [NAME]...  Names of ForeignClusters; all, without one
+
+    Options:
+      -n, --namespace <NAME>  Namespace of Liqo [default: liqo]
+      -o, --output <FORMAT>   Print it for programs [possible values: json, yaml]
+      -v, --verbose           Tell more
+      -h, --help              Print help
+
+    Kubernetes options:
+          --kubeconfig <FILE>  Path of the kubeconfig
+          --context <NAME>     Context of the kubeconfig to use
+          --cluster <NAME>     Cluster of the kubeconfig to use
+          --user <NAME>        User of the kubeconfig to use
+
+    Examples:
+      # How all peerings do
+      liqoctl status peer
+      # How that with one cluster does, with addresses
+      liqoctl status peer milan --verbose
+    ");
+}
+
 fn help(command: &[&str]) -> String {
     let (text, code) = run(&[command, &["-h"]].concat());
     assert_eq!(code, Some(0));

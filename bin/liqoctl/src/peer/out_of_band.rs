@@ -20,6 +20,7 @@ use super::wait;
 use crate::cluster::duration;
 use crate::failure::Failure;
 use crate::home;
+use crate::patience::despite_restarts;
 use crate::printer::Printer;
 
 const EXAMPLES: &str = "\
@@ -79,7 +80,7 @@ pub async fn run(
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let new_secret = write_token(&secrets, namespace, arguments, &token).await?;
     let clusters: Api<ForeignCluster> = Api::all(client.clone());
-    write(&clusters, &wanted, known.as_ref()).await?;
+    write(&clusters, &wanted, known.as_ref(), arguments.timeout, printer).await?;
     let name = wanted.name_any();
     printer.success(format!("Outgoing peering activated to the remote cluster {name}"));
     match Box::pin(wait::until_ready(client, &name, arguments.timeout, printer)).await {
@@ -157,16 +158,18 @@ async fn write(
     clusters: &Api<ForeignCluster>,
     wanted: &ForeignCluster,
     known: Option<&ForeignCluster>,
+    limit: Duration,
+    printer: &Printer,
 ) -> Result<(), Failure> {
     let name = wanted.name_any();
-    let written = match known {
+    let written = despite_restarts(limit, printer, async || match known {
         Some(_) => {
             let patch = Patch::Merge(serde_json::json!({ "spec": wanted.spec }));
             clusters.patch(&name, &PatchParams::default(), &patch).await
         }
         None => clusters.create(&PostParams::default(), wanted).await,
-    };
-    match written {
+    });
+    match written.await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 409 => Err(Failure::text(format!(
             "there is another cluster called {name}: its ForeignCluster has another cluster ID"
