@@ -1,5 +1,4 @@
 //! Leaving peers of a cluster with a real API server.
-#![expect(clippy::unwrap_used, reason = "a failure is the test's failure")]
 
 use std::time::Duration;
 
