@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     #[test]
     fn pods_are_asked_before_they_are_told() {
