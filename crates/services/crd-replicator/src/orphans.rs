@@ -13,6 +13,7 @@ use liqo_kit::apply::Writer;
 use liqo_kit::client::Remote;
 use liqo_kit::keyed::chain;
 use liqo_kit::retry::Backoff;
+use liqo_kit::watch::Object;
 use liqo_replication::carried;
 use liqo_replication::peer::Peer;
 use tokio::sync::watch::Receiver;
@@ -61,16 +62,33 @@ async fn remove(home: &Client, away: &Client, peer: &Peer) -> Result<(), Error> 
     let there: Api<ResourceRequest> = Api::namespaced(away.clone(), &peer.remote);
     let copies = ListParams::default().labels(&carried::replicas(&peer.id));
     let copies = here.list(&copies).await.map_err(Error::Here)?;
+    let mut wanted = false;
     for copy in copies {
         let name = copy.name_any();
         let source = timeout(REQUEST, there.get_metadata_opt(&name)).await;
         let source = source.map_err(|_| Error::Slow)?.map_err(Error::There)?;
-        if source.is_none() && copy.metadata.deletion_timestamp.is_none() {
-            info!(cluster = %peer.id, request = name, "The peer has left it behind: deleted");
-            let writer = Writer::new(manager::CRD_REPLICATOR);
-            writer.delete(&here, &copy).await.map_err(Error::Delete)?;
+        wanted |= source.is_some();
+        if source.is_none() {
+            delete(&here, &copy, peer).await?;
         }
     }
+    if !wanted {
+        // Who asks for nothing has no namespaces here.
+        let maps: Api<NamespaceMap> = Api::namespaced(home.clone(), &peer.local);
+        let copies = ListParams::default().labels(&carried::replicas(&peer.id));
+        for map in maps.list(&copies).await.map_err(Error::Here)? {
+            delete(&maps, &map, peer).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn delete<K: Object>(api: &Api<K>, copy: &K, peer: &Peer) -> Result<(), Error> {
+    if copy.meta().deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    info!(cluster = %peer.id, kind = %K::kind(&()), name = copy.name_any(), "Left behind: deleted");
+    Writer::new(manager::CRD_REPLICATOR).delete(api, copy).await?;
     Ok(())
 }
 
