@@ -9,6 +9,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::discovery::ResourceRequest;
 use liqo_api::keys::manager;
+use liqo_api::virtualkubelet::NamespaceMap;
 use liqo_kit::apply::Writer;
 use liqo_kit::client::Remote;
 use liqo_kit::keyed::chain;
