@@ -148,7 +148,7 @@ impl Lab {
     async fn what_is_not_ready_in_time_leaves_nothing(&self) {
         let text = self.fails(&install(&["--timeout", "8s"])).await;
 
-        assert!(text.contains("liqo-webhook-certificate-patch-pre: it has no pod yet"), "{text}");
+        assert!(text.contains("liqo-auth: nobody has seen it yet"), "{text}");
         assert!(text.contains("has been removed again"), "{text}");
         assert!(text.contains("--timeout"), "{text}");
         self.gone("the first attempt").await;
@@ -226,14 +226,12 @@ impl Lab {
         assert!(text.contains("✔ control plane is fine"), "{text}");
         assert!(text.contains("✖ the load balancer"), "{text}");
         let services: Api<Service> = Api::namespaced(self.client.clone(), "liqo");
-        for name in ["liqo-auth", "liqo-gateway"] {
-            let ingress = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}});
-            let (params, patch) = (PatchParams::default(), Patch::Merge(ingress));
-            services.patch_status(name, &params, &patch).await.unwrap();
-        }
+        let ingress = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}});
+        let (params, patch) = (PatchParams::default(), Patch::Merge(ingress));
+        services.patch_status("liqo-auth", &params, &patch).await.unwrap();
 
         let text = self.works(&["status"]).await;
-        for line in ["https://192.0.2.9 ", "udp://192.0.2.9:5871", "https://192.0.2.1:6443"] {
+        for line in ["https://192.0.2.9 ", "Status: External", "https://192.0.2.1:6443"] {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(!text.contains("liqo-metric-agent"), "{text}");
@@ -251,7 +249,8 @@ impl Lab {
 
         assert!(text.contains("upgraded"), "{text}");
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "liqo");
-        assert_eq!(deployments.get("liqo-gateway").await.unwrap().spec.replicas, Some(2));
+        let manager = deployments.get("liqo-controller-manager").await.unwrap();
+        assert_eq!(manager.spec.replicas, Some(2));
         let statuses = self.statuses().await;
         let statuses: Vec<&str> = statuses.iter().map(|(_, status)| status.as_str()).collect();
         assert_eq!(statuses, ["superseded", "deployed"]);
@@ -284,13 +283,15 @@ impl Lab {
 
     async fn an_upgrade_that_fails_is_taken_back(&self) {
         // Nobody makes the metric agent's API available.
-        let more = ["--set", "metricAgent.enable=true,gateway.replicas=3", "--timeout", "12s"];
+        let more =
+            ["--set", "metricAgent.enable=true,controllerManager.replicas=3", "--timeout", "12s"];
         let text = self.fails(&install(&more)).await;
 
         assert!(text.contains("v1alpha1.metrics.liqo.io"), "{text}");
         assert!(text.contains("Everything is as it was in revision 3."), "{text}");
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), "liqo");
-        assert_eq!(deployments.get("liqo-gateway").await.unwrap().spec.replicas, Some(1));
+        let manager = deployments.get("liqo-controller-manager").await.unwrap();
+        assert_eq!(manager.spec.replicas, Some(1));
         assert!(deployments.get_opt("liqo-metric-agent").await.unwrap().is_none());
         let statuses = self.statuses().await;
         let statuses: Vec<&str> = statuses.iter().map(|(_, status)| status.as_str()).collect();
