@@ -51,6 +51,7 @@ bench-playground: setup ## Measure how fast the playground is
 	./playground bench
 
 bench-liqo: setup ## Measure how fast and how small Liqo is
+	./playground images
 	cargo run --quiet --locked -p liqo-bench
 
 images: setup ## Build the container images

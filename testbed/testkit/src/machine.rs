@@ -11,7 +11,8 @@ use liqo_playground::playground::Places;
 /// Where the project, its cache and its programs are.
 pub fn places() -> Result<Places> {
     let exe = env::current_exe().context("find this test")?;
-    let target = exe.ancestors().nth(3).context("find the build folder")?.to_owned();
+    let profile = exe.ancestors().find(|folder| folder.ends_with("debug"));
+    let target = profile.and_then(Path::parent).context("find the build folder")?.to_owned();
     let program = target.join("debug/playground");
     ensure!(program.exists(), "{} is not built; run `make e2e`", program.display());
     Ok(Places { home: home()?, cache: cache()?, target, program })
