@@ -147,7 +147,7 @@ pub struct SharingArgs {
 #[command(next_help_heading = "Virtual kubelets")]
 pub struct KubeletArgs {
     /// Image of virtual kubelets
-    #[arg(long, value_name = "IMAGE", default_value = "ghcr.io/liqotech/virtual-kubelet")]
+    #[arg(long, value_name = "IMAGE", default_value = concat!("localhost/liqo/liqo:v", env!("CARGO_PKG_VERSION")))]
     pub kubelet_image: String,
     /// Annotations of virtual kubelets
     #[arg(long, value_name = "NAME=VALUE,…", default_value = "")]
