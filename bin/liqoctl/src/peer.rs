@@ -47,13 +47,13 @@ enum Way {
 
 /// A cluster that is known.
 #[derive(Debug, clap::Args)]
-struct Known {
+pub struct Known {
     /// Name of the ForeignCluster
     #[arg(value_name = "NAME", required = true)]
-    foreign_cluster: Option<String>,
+    pub foreign_cluster: Option<String>,
     /// How long it may take
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration)]
-    timeout: Duration,
+    pub timeout: Duration,
 }
 
 /// Peers.

@@ -15,11 +15,11 @@ use liqo_api::discovery::{
 use serde_json::json;
 
 use crate::cli::LiqoNamespace;
-use crate::cluster::{ClusterArguments, duration};
+use crate::cluster::ClusterArguments;
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
 use crate::patience::despite_restarts;
-use crate::peer::unknown;
+use crate::peer::{Known, unknown};
 use crate::printer::Printer;
 
 const EXAMPLES: &str = "\
@@ -48,16 +48,6 @@ enum Way {
     /// Gives the resources of a cluster back, and forgets the cluster
     #[command(visible_alias = "oob")]
     OutOfBand(Known),
-}
-
-#[derive(Debug, clap::Args)]
-struct Known {
-    /// Name of the ForeignCluster
-    #[arg(value_name = "NAME", required = true)]
-    foreign_cluster: Option<String>,
-    /// How long it may take
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = duration)]
-    timeout: Duration,
 }
 
 /// Unpeers.

@@ -50,6 +50,15 @@ fn status_code(error: &kube::Error) -> Option<u16> {
     if let kube::Error::Api(status) = error { Some(status.code) } else { None }
 }
 
+/// What is gone already is as good as deleted.
+pub fn or_gone<T>(result: kube::Result<T>) -> kube::Result<Option<T>> {
+    match result {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if status_code(&error) == Some(404) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Delays that double with every failure, up to a limit, and never coincide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {

@@ -107,6 +107,11 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Store<K> {
         self.objects.state()
     }
 
+    /// Whether there was a whole list.
+    pub fn is_ready(&self) -> bool {
+        *self.ready.borrow()
+    }
+
     /// Waits for the first whole list. The stream of keys must be read meanwhile.
     pub async fn wait_until_ready(&self) -> Result<(), Ended> {
         self.ready.clone().wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| Ended)

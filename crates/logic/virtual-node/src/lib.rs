@@ -71,11 +71,9 @@ pub fn offered(offer: &ResourceOffer) -> BTreeMap<String, Quantity> {
     quota.and_then(|quota| quota.hard.clone()).unwrap_or_default()
 }
 
-/// Whether there is something of it at all.
+/// Whether there is something of it at all; of what cannot be read, there is nothing.
 fn is_positive(quantity: &Quantity) -> bool {
-    let mantissa = quantity.0.trim_start_matches('+');
-    let mantissa = mantissa.split(|c: char| c != '.' && !c.is_ascii_digit()).next();
-    mantissa.is_some_and(|digits| digits.contains(|c| ('1'..='9').contains(&c)))
+    quantity.0.parse().is_ok_and(liqo_sharing::quantity::Quantity::is_positive)
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use liqo_api::keys::{manager, object, reason};
 use liqo_kit::keyed::{Next, Queue};
+use liqo_kit::retry::or_gone;
 use liqo_kit::watch::{Key, Store, watch};
 use liqo_peering::approval::{Request, common_name, is_approved};
 use serde::Serialize;
 use tracing::info;
 
-use crate::error::{Error, or_gone};
+use crate::error::Error;
 use crate::world::{World, remote};
 
 /// What is written to approve.

@@ -109,24 +109,3 @@ impl Failure for Error {
         }
     }
 }
-
-/// Whether an object was gone already, which is as good as deleting it.
-pub fn or_gone<T>(result: kube::Result<T>) -> kube::Result<Option<T>> {
-    match result {
-        Ok(object) => Ok(Some(object)),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// An error with all its causes, on one line.
-pub fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}

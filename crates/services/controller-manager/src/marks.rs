@@ -11,7 +11,9 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, or_gone};
+use liqo_kit::retry::or_gone;
+
+use crate::error::Error;
 
 /// How often somebody else may be faster before that is a failure.
 const TRIES: usize = 5;

@@ -22,10 +22,11 @@ use liqo_peering::kubelet::{Kubelet, Settings};
 use liqo_peering::offer::{Action, Seen, decide};
 use tracing::warn;
 
-use crate::error::{Error, told};
+use crate::error::Error;
 use crate::foreign::next;
 use crate::marks;
 use crate::world::{World, is_copy, remote};
+use liqo_kit::keyed::chain;
 
 /// What the flags say.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +139,7 @@ impl Offers {
             && error.reason() == "Invalid"
         {
             // Made by another version, in a way that cannot be changed.
-            warn!(tenant, error = told(error), "Virtual kubelet made anew");
+            warn!(tenant, error = chain(error), "Virtual kubelet made anew");
             self.kubelets.delete(&deployments, have).await?;
         }
         written?;

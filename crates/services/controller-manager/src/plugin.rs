@@ -52,7 +52,7 @@ impl Plugin {
             .map_err(|_| fail("the address reads like HOST:PORT".to_owned()))?;
         let late = |_| fail(format!("no connection within {} s", CONNECTING.as_secs()));
         let channel = timeout(CONNECTING, endpoint.connect()).await.map_err(late)?;
-        let channel = channel.map_err(|error| fail(crate::error::told(&error)))?;
+        let channel = channel.map_err(|error| fail(liqo_kit::keyed::chain(&error)))?;
         info!(address, "Resource plugin connected");
         Ok(Self { address: address.to_owned(), channel, known: Mutex::default() })
     }
@@ -109,7 +109,10 @@ impl Plugin {
 
     async fn subscribe(&self) -> Result<Streaming<ClusterIdentity>, Status> {
         let mut client = Grpc::new(self.channel.clone());
-        client.ready().await.map_err(|error| Status::unavailable(crate::error::told(&error)))?;
+        client
+            .ready()
+            .await
+            .map_err(|error| Status::unavailable(liqo_kit::keyed::chain(&error)))?;
         let path = PathAndQuery::from_static("/resource_reader/Subscribe");
         let codec = ProstCodec::<Empty, ClusterIdentity>::default();
         let answer = client.server_streaming(Request::new(Empty {}), path, codec).await?;
@@ -124,7 +127,7 @@ impl Plugin {
         let fail = |reason: String| Error::Plugin { address: self.address.clone(), reason };
         let exchange = async {
             let mut client = Grpc::new(self.channel.clone());
-            client.ready().await.map_err(|error| fail(crate::error::told(&error)))?;
+            client.ready().await.map_err(|error| fail(liqo_kit::keyed::chain(&error)))?;
             let codec = ProstCodec::<Q, A>::default();
             let answer = client.unary(Request::new(question), path, codec).await;
             Ok(answer.map_err(|status| fail(status.to_string()))?.into_inner())

@@ -23,8 +23,9 @@ use liqo_kit::watch::Key;
 use liqo_peering::conditions::{api_server, condition};
 use tokio::time::{Instant, timeout};
 
-use crate::error::{Error, told};
+use crate::error::Error;
 use crate::world::{World, remote};
+use liqo_kit::keyed::chain;
 
 /// A peer that is probed.
 struct Probed {
@@ -111,7 +112,7 @@ impl Probes {
         let request = Request::get("/livez").body(vec![]).map_err(|error| error.to_string())?;
         match timeout(self.limit, client.request_text(request)).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(told(&error)),
+            Ok(Err(error)) => Err(chain(&error)),
             Err(_) => Err(format!("no answer within {:?}", self.limit)),
         }
     }

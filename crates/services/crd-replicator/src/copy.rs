@@ -13,7 +13,7 @@ use liqo_api::names::ClusterId;
 use liqo_kit::client::{Remote, RemoteClient};
 use liqo_kit::keyed::{Ending, Next, Queue};
 use liqo_kit::metrics::Metrics;
-use liqo_kit::retry::{Backoff, Failure, Retry};
+use liqo_kit::retry::{Backoff, Failure, Retry, or_gone};
 use liqo_kit::watch::{Key, Store, watch_with};
 use liqo_replication::carried::{self, Carried};
 use liqo_replication::kind::Copied;
@@ -210,8 +210,7 @@ impl<K: Copied + Send + Sync + 'static> Link<'_, K> {
     async fn is_left_behind(&self, name: &str) -> bool {
         let given_up =
             self.copier.peer.borrow().is_given_up(self.copier.patience, Timestamp::now());
-        let ready = timeout(Duration::ZERO, self.store.wait_until_ready()).await.is_ok();
-        if given_up || ready {
+        if given_up || self.store.is_ready() {
             return given_up;
         }
         let refused = timeout(REQUEST, self.replicas.get_opt(name)).await;
@@ -235,7 +234,7 @@ impl<K: Copied + Send + Sync + 'static> Link<'_, K> {
                 let change =
                     patch::of_finalizer(&source.metadata, finalizer::CRD_REPLICATOR, false);
                 let name = source.name_any();
-                gone_is_fine(sources.patch(&name, &params, &Patch::Merge(change)).await)?;
+                or_gone(sources.patch(&name, &params, &Patch::Merge(change)).await)?;
             }
             (Action::Make, Some(source), _) => self.make(source).await?,
             (Action::Respecify(change), _, Some(replica)) => {
@@ -245,13 +244,13 @@ impl<K: Copied + Send + Sync + 'static> Link<'_, K> {
             (Action::Report(change), Some(source), _) => {
                 let change = patch::of_field(&source.metadata, "status", change);
                 let name = source.name_any();
-                gone_is_fine(sources.patch_status(&name, &params, &Patch::Merge(change)).await)?;
+                or_gone(sources.patch_status(&name, &params, &Patch::Merge(change)).await)?;
             }
             (Action::Delete, _, Some(replica)) => {
                 let uid = Preconditions { uid: replica.uid(), resource_version: None };
                 let params =
                     DeleteParams { preconditions: Some(uid), ..DeleteParams::background() };
-                gone_is_fine(self.replicas.delete(&replica.name_any(), &params).await)?;
+                or_gone(self.replicas.delete(&replica.name_any(), &params).await)?;
             }
             // Actions are about what was seen.
             (Action::Hold | Action::Release | Action::Make | Action::Report(_), None, _)
@@ -302,13 +301,6 @@ fn state_changes(state: Receiver<Peer>) -> impl futures::Stream<Item = ()> + Sen
         state.borrow_and_update();
         Some(((), state))
     })
-}
-
-fn gone_is_fine<T>(result: kube::Result<T>) -> kube::Result<()> {
-    match result {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        result => result.map(drop),
-    }
 }
 
 fn kind<K: Copied>() -> &'static str {

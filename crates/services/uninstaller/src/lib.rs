@@ -23,6 +23,7 @@ use liqo_api::net::{NetworkConfig, TunnelEndpoint};
 use liqo_api::offloading::NamespaceOffloading;
 use liqo_kit::args::{ClientArgs, LogArgs};
 use liqo_kit::client::{self, Manners};
+use liqo_kit::retry::or_gone;
 use liqo_kit::service;
 use serde_json::json;
 use tracing::info;
@@ -88,7 +89,7 @@ pub async fn leave(client: &Client, namespace: &str, limit: Duration) -> Result<
     let off = json!({ "spec": { "incomingPeeringEnabled": "No", "outgoingPeeringEnabled": "No" } });
     try_join_all(known.iter().map(async |name| {
         let params = PatchParams::default();
-        ignore_gone(clusters.patch(name, &params, &Patch::Merge(&off)).await.map(drop))
+        or_gone(clusters.patch(name, &params, &Patch::Merge(&off)).await)
             .map_err(|source| Error::Request { action: "turn a peering off", source })
     }))
     .await?;
@@ -101,7 +102,7 @@ pub async fn leave(client: &Client, namespace: &str, limit: Duration) -> Result<
         .await?;
     info!("No peering is left");
     for name in self::known(&clusters).await? {
-        ignore_gone(clusters.delete(&name, &DeleteParams::background()).await.map(drop))
+        or_gone(clusters.delete(&name, &DeleteParams::background()).await)
             .map_err(|source| Error::Request { action: "delete a ForeignCluster", source })?;
     }
     Gone::new(limit)
@@ -121,11 +122,9 @@ async fn stop_discovery(client: &Client, namespace: &str) -> Result<(), Error> {
     let found = deployments.list(&ListParams::default().labels(&selector)).await.map_err(refuse)?;
     for deployment in found {
         let none = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
-        let scaled = deployments
-            .patch_scale(&deployment.name_any(), &PatchParams::default(), &none)
-            .await
-            .map(drop);
-        ignore_gone(scaled).map_err(refuse)?;
+        let scaled =
+            deployments.patch_scale(&deployment.name_any(), &PatchParams::default(), &none).await;
+        or_gone(scaled).map_err(refuse)?;
     }
     Ok(())
 }
@@ -152,11 +151,4 @@ fn is_established(cluster: &ForeignCluster) -> bool {
 
 fn virtual_nodes() -> String {
     format!("{}={}", label::TYPE, label::TYPE_VIRTUAL_NODE)
-}
-
-fn ignore_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
-    match result {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        result => result,
-    }
 }

@@ -17,7 +17,7 @@ use liqo_api::net::{ConnectionStatus, TunnelEndpoint};
 use liqo_api::sharing::ResourceOffer;
 use liqo_kit::apply::{self, Outcome, Writer};
 use liqo_kit::keyed::Next;
-use liqo_kit::retry::{Failure, Retry};
+use liqo_kit::retry::{Failure, Retry, or_gone};
 use liqo_kit::watch::{Ended, Key, Object, Store, watch as watch_objects};
 use liqo_virtual_node::drain::{self, Step};
 use liqo_virtual_node::node;
@@ -244,7 +244,7 @@ impl Keeper {
         });
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let patched = self.offers.patch(&offer.name_any(), &PatchParams::default(), &patch).await;
-        ignore_gone(patched.map(drop)).map_err(|source| Error::Request { action, source })
+        or_gone(patched).map(drop).map_err(|source| Error::Request { action, source })
     }
 
     /// Shows an offer.
@@ -381,17 +381,17 @@ impl Keeper {
             Step::Evict => match pods.evict(&name, &EvictParams::default()).await {
                 // A disruption budget says no.
                 Err(kube::Error::Api(status)) if status.code == 429 => Ok(true),
-                result => ignore_gone(result.map(drop)).map_err(refuse).map(|()| true),
+                result => or_gone(result).map_err(refuse).map(|_| true),
             },
             Step::Delete => {
                 warn!(pod = %Key::of(pod), "Deleted in spite of its disruption budget");
                 let deleted = pods.delete(&name, &DeleteParams::background()).await;
-                ignore_gone(deleted.map(drop)).map_err(refuse).map(|()| true)
+                or_gone(deleted).map_err(refuse).map(|_| true)
             }
             Step::Confirm => {
                 let at_once = DeleteParams::background().grace_period(0);
                 let deleted = pods.delete(&name, &at_once).await;
-                ignore_gone(deleted.map(drop)).map_err(refuse).map(|()| false)
+                or_gone(deleted).map_err(refuse).map(|_| false)
             }
             Step::Await => Ok(true),
         }
@@ -402,12 +402,5 @@ impl Keeper {
         let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
         *leaving = leaves.then(|| leaving.unwrap_or_else(Instant::now));
         *leaving
-    }
-}
-
-fn ignore_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
-    match result {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        result => result,
     }
 }

@@ -10,12 +10,13 @@ use liqo_api::names::Cluster;
 use liqo_api::sharing::ResourceOffer;
 use liqo_identity::tenant;
 use liqo_kit::events::Note;
+use liqo_kit::retry::or_gone;
 use liqo_kit::watch::Key;
 use liqo_peering::foreign::Action;
 use liqo_peering::grants::Grant;
 
 use super::{ForeignClusters, Found};
-use crate::error::{Error, or_gone};
+use crate::error::Error;
 use crate::marks;
 
 impl ForeignClusters {

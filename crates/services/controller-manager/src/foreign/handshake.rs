@@ -45,7 +45,7 @@ struct Identified {
 
 /// What a failure to become known means to users.
 pub fn attempt(error: &Error) -> Attempt {
-    let told = crate::error::told(error);
+    let told = liqo_kit::keyed::chain(error);
     match error {
         Error::Handshake(HandshakeError::WrongToken { empty, .. }) => {
             Attempt::Refused { had_token: !empty }
