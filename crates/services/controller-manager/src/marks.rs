@@ -8,10 +8,9 @@ use std::fmt::Debug;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{PartialObjectMeta, PartialObjectMetaExt as _, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt as _};
+use liqo_kit::retry::or_gone;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use liqo_kit::retry::or_gone;
 
 use crate::error::Error;
 
