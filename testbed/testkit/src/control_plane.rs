@@ -1,6 +1,7 @@
 //! etcd and an API server on loopback: the smallest thing that is a real Kubernetes API.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,11 +26,19 @@ use crate::machine::{cache, home};
 /// How long the API server may take.
 const LIMIT: Duration = Duration::from_mins(1);
 
+/// Where etcd listens to API servers; it talks to its own kind on the next port.
+const ETCD_PORT: u16 = 2379;
+
+/// The port whose listener marks an address as taken.
+const RESERVATION_PORT: u16 = 7777;
+
 /// An API server of one's own. It ends with the value, or with the process that made it.
 pub struct ControlPlane {
     client: Client,
     folder: TempDir,
     processes: Vec<Leashed>,
+    /// Holds the address until the processes on it have ended.
+    _address: TcpListener,
 }
 
 impl ControlPlane {
@@ -38,14 +47,14 @@ impl ControlPlane {
         let engine = engine::ensure(&home()?, &cache()?, &[engine::CORE], &Line::silent())?;
         let folder = tempfile::tempdir().context("make a folder")?;
         let root = folder.path();
-        let [api, etcd, peer] = free_ports()?;
+        let (reservation, address) = own_address()?;
 
         let topology = Topology::load("one")?;
         let mut plan = Plan::new("cp", 0, "one", &topology)?;
         let cluster = plan.clusters.first_mut().context("the preset has a cluster")?;
         cluster.nodes.truncate(1);
         for node in &mut cluster.nodes {
-            node.address = Ipv4Addr::LOCALHOST;
+            node.address = address;
         }
         let pki = Pki::new(cluster)?;
         for (path, bytes) in pki.files_for(cluster.control_plane())? {
@@ -53,23 +62,21 @@ impl ControlPlane {
             fs::create_dir_all(path.parent().unwrap_or(root))?;
             fs::write(path, bytes)?;
         }
-        let kubeconfig = String::from_utf8_lossy(pki.admin())
-            .replace(&format!(":{API_PORT}\""), &format!(":{api}\""));
-        fs::write(root.join("kubeconfig"), kubeconfig)?;
+        fs::write(root.join("kubeconfig"), pki.admin())?;
 
         let processes = vec![
-            leash(root, "etcd", &engine.join("etcd"), &etcd_flags(root, etcd, peer))?,
+            leash(root, "etcd", &engine.join("etcd"), &etcd_flags(root, address))?,
             leash(
                 root,
                 "kube-apiserver",
                 &engine.join("kube-apiserver"),
-                &api_flags(root, api, etcd),
+                &api_flags(root, address),
             )?,
         ];
         let client = liqo_playground::cluster::client(&root.join("kubeconfig"))
             .await
             .map_err(|error| anyhow::anyhow!("make a client: {error}"))?;
-        let this = Self { client, folder, processes };
+        let this = Self { client, folder, processes, _address: reservation };
         this.wait_until_ready().await?;
         Ok(this)
     }
@@ -152,28 +159,29 @@ fn leash(root: &Path, name: &str, program: &Path, flags: &[String]) -> Result<Le
     Ok(Leashed(child))
 }
 
-fn etcd_flags(root: &Path, client: u16, peer: u16) -> Vec<String> {
+fn etcd_flags(root: &Path, address: Ipv4Addr) -> Vec<String> {
+    let [client, peer] = [ETCD_PORT, ETCD_PORT + 1].map(|port| format!("http://{address}:{port}"));
     vec![
         format!("--data-dir={}", root.join("etcd").display()),
-        format!("--listen-client-urls=http://127.0.0.1:{client}"),
-        format!("--advertise-client-urls=http://127.0.0.1:{client}"),
-        format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
-        format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
-        format!("--initial-cluster=default=http://127.0.0.1:{peer}"),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
         "--unsafe-no-fsync=true".to_owned(),
         "--log-level=warn".to_owned(),
     ]
 }
 
-fn api_flags(root: &Path, port: u16, etcd: u16) -> Vec<String> {
+fn api_flags(root: &Path, address: Ipv4Addr) -> Vec<String> {
     let pki = root.join("pki");
     let file = |name: &str| pki.join(name).display().to_string();
     vec![
-        "--bind-address=127.0.0.1".to_owned(),
-        "--advertise-address=127.0.0.1".to_owned(),
+        format!("--bind-address={address}"),
+        format!("--advertise-address={address}"),
         "--endpoint-reconciler-type=none".to_owned(),
-        format!("--secure-port={port}"),
-        format!("--etcd-servers=http://127.0.0.1:{etcd}"),
+        format!("--secure-port={API_PORT}"),
+        format!("--etcd-servers=http://{address}:{ETCD_PORT}"),
         "--authorization-mode=Node,RBAC".to_owned(),
         "--allow-privileged=true".to_owned(),
         // Nobody makes service accounts here, and pods are only written down.
@@ -200,11 +208,32 @@ fn controller_flags(root: &Path, controllers: &[&str]) -> Vec<String> {
     ]
 }
 
-fn free_ports() -> Result<[u16; 3]> {
-    let listeners = [0; 3].map(|port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
-    let mut ports = [0; 3];
-    for (port, listener) in ports.iter_mut().zip(listeners) {
-        *port = listener.context("find a free port")?.local_addr()?.port();
+/// An address that nobody else has as long as the listener lives. A free port of a shared address
+/// may be somebody else's by the time it is used, and an API server on another one's etcd works.
+fn own_address() -> Result<(TcpListener, Ipv4Addr)> {
+    let start = std::process::id();
+    for offset in 0..u32::from(u16::MAX) {
+        let [_, _, third, fourth] = start.wrapping_add(offset).to_be_bytes();
+        let address = Ipv4Addr::new(127, 77, third, fourth);
+        match TcpListener::bind((address, RESERVATION_PORT)) {
+            Ok(listener) => return Ok((listener, address)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).context("reserve a loopback address"),
+        }
     }
-    Ok(ports)
+    bail!("all of 127.77.0.0/16 is taken")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_given_once_at_a_time() {
+        let (_one, first) = own_address().unwrap();
+        let (other, second) = own_address().unwrap();
+        assert_ne!(first, second);
+        drop(other);
+        assert_eq!(own_address().unwrap().1, second);
+    }
 }
