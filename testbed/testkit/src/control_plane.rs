@@ -81,12 +81,14 @@ impl ControlPlane {
         Ok(this)
     }
 
-    /// Starts the same with controllers of Kubernetes, by the names that `--controllers` takes.
-    pub async fn with_controllers(controllers: &[&str]) -> Result<Self> {
+    /// Starts the same with controllers of Kubernetes, by the names that `--controllers` takes, and
+    /// with more flags of theirs.
+    pub async fn with_controllers(controllers: &[&str], more: &[&str]) -> Result<Self> {
         let mut this = Self::start().await?;
         let engine = engine::ensure(&home()?, &cache()?, &[engine::CORE], &Line::silent())?;
         let root = this.folder.path();
-        let flags = controller_flags(root, controllers);
+        let mut flags = controller_flags(root, controllers);
+        flags.extend(more.iter().map(|flag| (*flag).to_owned()));
         let name = "kube-controller-manager";
         let process = leash(root, name, &engine.join(name), &flags)?;
         this.processes.push(process);

@@ -11,9 +11,13 @@ use liqo_testkit::ControlPlane;
 pub async fn start(controllers: &[&str]) -> ControlPlane {
     let plane = match controllers {
         [] => ControlPlane::start().await,
-        some => ControlPlane::with_controllers(some).await,
+        some => ControlPlane::with_controllers(some, &[]).await,
     };
-    let plane = plane.unwrap();
+    furnish(plane.unwrap()).await
+}
+
+/// Gives a control plane our definitions and Liqo's namespace.
+pub async fn furnish(plane: ControlPlane) -> ControlPlane {
     let client = plane.client();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in liqo_api::all_crds() {

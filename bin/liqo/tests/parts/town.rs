@@ -33,9 +33,16 @@ pub struct Town {
 impl Town {
     /// Makes a cluster, and starts the components in it.
     pub async fn found(id: &str, name: &str) -> Self {
+        Self::signing(id, name, "1h").await
+    }
+
+    /// Makes one whose certificates last as long as the text says.
+    pub async fn signing(id: &str, name: &str, lifetime: &str) -> Self {
         let controllers =
             ["certificatesigningrequest-signing-controller", "garbage-collector-controller"];
-        let plane = cluster::start(&controllers).await;
+        let lifetime = format!("--cluster-signing-duration={lifetime}");
+        let plane = ControlPlane::with_controllers(&controllers, &[&lifetime]).await.unwrap();
+        let plane = cluster::furnish(plane).await;
         install(&plane.client()).await;
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).display().to_string();

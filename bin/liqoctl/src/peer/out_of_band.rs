@@ -212,15 +212,9 @@ async fn probe(
     printer.info(format!("Would store the token in Secret {secret}"));
     let verb = if known { "change" } else { "create" };
     printer.info(format!("Would {verb} the ForeignCluster {name}, with outgoing peering enabled"));
-    let wrong = |error| Failure::new("the cluster does not answer from here", error);
-    let ids = Peer::new(url, Trust::Anybody, None).map_err(wrong)?.ids().await.map_err(wrong)?;
-    if ids.cluster_id != arguments.cluster_id.as_str() {
-        return Err(Failure::text(format!(
-            "{url} is another cluster: it says that it is {}, not {}",
-            ids.cluster_id, arguments.cluster_id
-        ))
-        .hint("Run `liqoctl generate peer-command` again in the cluster that is meant."));
-    }
-    printer.success(format!("{url} answers, and is the cluster {}", ids.cluster_id));
+    let wrong = |error| Failure::new("the cluster is not to be found there", error);
+    let peer = Peer::new(url, Trust::Anybody, None).map_err(wrong)?;
+    peer.is(&arguments.cluster_id).await.map_err(wrong)?;
+    printer.success(format!("{url} answers, and is the cluster {}", arguments.cluster_id));
     Ok(())
 }

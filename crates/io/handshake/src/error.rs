@@ -69,6 +69,19 @@ pub enum Error {
         /// What it answered.
         answer: String,
     },
+    /// Another cluster answers than the one that is meant.
+    #[error(
+        "{url} belongs to another cluster: it says that it is {found}, not {expected}; run \
+         \"liqoctl generate peer-command\" in the cluster that is meant"
+    )]
+    WrongCluster {
+        /// The service.
+        url: String,
+        /// The cluster that it says it is.
+        found: String,
+        /// The cluster that is meant.
+        expected: String,
+    },
     /// The token is wrong, or missing.
     #[error(
         "{url} refuses {what}; run \"liqoctl generate peer-command\" in that cluster for the \
@@ -127,7 +140,7 @@ impl Failure for Error {
             | Self::WrongToken { .. }
             | Self::Encode(_) => Retry::Never,
             // Somebody has to act at the peer, who does not tell us.
-            Self::AlreadyIssued { .. } | Self::Refused { .. } => {
+            Self::WrongCluster { .. } | Self::AlreadyIssued { .. } | Self::Refused { .. } => {
                 Retry::After(Duration::from_mins(1))
             }
             Self::Unreachable { .. }
@@ -147,6 +160,7 @@ impl Failure for Error {
             Self::Proxy { .. } => "ProxyFailed",
             Self::Tls { .. } | Self::Authorities(_) => "TlsFailed",
             Self::NotLiqo { .. } => "NotLiqo",
+            Self::WrongCluster { .. } => "WrongCluster",
             Self::WrongToken { .. } => "WrongToken",
             Self::AlreadyIssued { .. } => "AlreadyIssued",
             Self::Refused { .. } => "Refused",

@@ -26,6 +26,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use liqo_api::names::ClusterId;
 use liqo_identity::issue::ALREADY_ISSUED;
 use liqo_identity::wire::{self, CertificateReply, CertificateRequest, Ids};
 use tokio::time::timeout;
@@ -75,6 +76,16 @@ impl Peer {
         }
         serde_json::from_slice(&answer.body)
             .map_err(|_| self.not_liqo(&answer, Some(&beginning(&answer.body))))
+    }
+
+    /// Makes sure that it is a certain cluster, before it is told what only that one may know.
+    pub async fn is(&self, expected: &ClusterId) -> Result<(), Error> {
+        let found = self.ids().await?.cluster_id;
+        if found == expected.as_str() {
+            return Ok(());
+        }
+        let (url, expected) = (self.url.clone(), expected.to_string());
+        Err(Error::WrongCluster { url, found, expected })
     }
 
     /// Asks for an identity.

@@ -30,6 +30,18 @@ async fn a_peer_tells_who_it_is_and_gives_an_identity() {
 }
 
 #[tokio::test]
+async fn a_peer_that_is_another_cluster_is_told_apart() {
+    let url = serve(answering(StatusCode::ACCEPTED, REPLY)).await;
+    let peer = Peer::new(&url, Trust::Anybody, None).unwrap();
+    peer.is(&rome().id).await.unwrap();
+    let milan = "2cb4110a-c5e6-4a52-851d-d0e0d86c9174".parse().unwrap();
+    let error = peer.is(&milan).await.unwrap_err();
+    let expected =
+        format!("{url} belongs to another cluster: it says that it is {ROME}, not {milan}");
+    assert!(error.to_string().starts_with(&expected), "{error}");
+}
+
+#[tokio::test]
 async fn a_peer_behind_a_proxy_is_reached_through_it() {
     let url = serve(answering(StatusCode::ACCEPTED, REPLY)).await;
     let proxy = format!("http://{}", proxy(true).await);

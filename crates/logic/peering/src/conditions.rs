@@ -136,6 +136,8 @@ pub enum Attempt {
         /// Whether a token was presented.
         had_token: bool,
     },
+    /// Somebody else answered.
+    Mistaken(String),
     /// It did not answer.
     Unreachable(String),
     /// Something else went wrong.
@@ -160,6 +162,11 @@ pub fn no_identity(attempt: &Attempt, remote: &ClusterId) -> Finding {
                 "The remote cluster refused the token; put the right one into Secret {secret}, or \
                  peer again with what `liqoctl generate peer-command` says there"
             ),
+        ),
+        Attempt::Mistaken(why) => (
+            Status::Denied,
+            reason::IDENTITY_DENIED,
+            format!("There is no authentication service of the remote cluster: {why}"),
         ),
         Attempt::Unreachable(why) => (
             Status::Error,

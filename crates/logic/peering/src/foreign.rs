@@ -295,7 +295,7 @@ fn is_url(text: &str) -> bool {
 fn unknown(attempt: &Attempt) -> Finding {
     let why = match attempt {
         Attempt::Refused { .. } => "it refuses to say who it is".to_owned(),
-        Attempt::Unreachable(why) | Attempt::Failed(why) => why.clone(),
+        Attempt::Mistaken(why) | Attempt::Unreachable(why) | Attempt::Failed(why) => why.clone(),
     };
     let message =
         format!("The authentication service of the remote cluster does not say who it is: {why}");

@@ -1,7 +1,7 @@
 //! A network path to an API server that a test can cut.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -13,15 +13,16 @@ use tokio::task::JoinSet;
 /// A network path to an API server that can be cut.
 pub struct Line {
     address: SocketAddr,
-    server: u16,
+    server: SocketAddr,
     carrier: JoinSet<io::Result<()>>,
 }
 
 impl Line {
     /// A path that works.
     pub async fn to(plane: &ControlPlane) -> io::Result<Self> {
-        let server = config(plane).await.cluster_url.port_u16().unwrap();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let server = config(plane).await.cluster_url.authority().unwrap().as_str().parse().unwrap();
+        // The server's certificate is for its own address alone.
+        let listener = TcpListener::bind(SocketAddr::new(SocketAddr::ip(&server), 0)).await?;
         let mut line = Self { address: listener.local_addr()?, server, carrier: JoinSet::new() };
         line.carrier.spawn(carry(listener, server));
         Ok(line)
@@ -46,12 +47,12 @@ impl Line {
     }
 }
 
-async fn carry(listener: TcpListener, server: u16) -> io::Result<()> {
+async fn carry(listener: TcpListener, server: SocketAddr) -> io::Result<()> {
     let mut connections = JoinSet::new();
     loop {
         let (mut near, _) = listener.accept().await?;
         connections.spawn(async move {
-            let mut far = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await?;
+            let mut far = TcpStream::connect(server).await?;
             copy_bidirectional(&mut near, &mut far).await
         });
     }

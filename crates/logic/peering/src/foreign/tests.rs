@@ -64,13 +64,14 @@ fn a_proxy_must_be_a_url() {
 }
 
 #[test]
-fn a_refused_token_leaves_nothing_behind_and_says_why() {
+fn a_refusal_or_a_mistake_leaves_nothing_behind_and_says_why() {
     let foreign = foreign(PeeringEnabled::Yes);
-    for (had_token, expected) in [
-        (true, (Status::Denied, reason::IDENTITY_DENIED)),
-        (false, (Status::EmptyDenied, reason::IDENTITY_EMPTY_DENIED)),
+    let refused = |had_token| Attempt::Refused { had_token };
+    for (attempt, expected) in [
+        (refused(true), (Status::Denied, reason::IDENTITY_DENIED)),
+        (refused(false), (Status::EmptyDenied, reason::IDENTITY_EMPTY_DENIED)),
+        (Attempt::Mistaken("a printer".to_owned()), (Status::Denied, reason::IDENTITY_DENIED)),
     ] {
-        let attempt = Attempt::Refused { had_token };
         let decision = decided(&World { attempt: Some(&attempt), ..World::of(&foreign) });
         assert_eq!(says(&decision, Kind::AuthenticationStatus), expected);
         assert_eq!(decision.actions, [], "no namespace, no request, no grant");

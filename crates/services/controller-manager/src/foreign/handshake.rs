@@ -51,6 +51,9 @@ pub fn attempt(error: &Error) -> Attempt {
             Attempt::Refused { had_token: !empty }
         }
         Error::RefusedBefore { empty, .. } => Attempt::Refused { had_token: !empty },
+        Error::Handshake(HandshakeError::WrongCluster { .. } | HandshakeError::NotLiqo { .. }) => {
+            Attempt::Mistaken(told)
+        }
         Error::Handshake(
             HandshakeError::Unreachable { .. }
             | HandshakeError::Interrupted { .. }
@@ -124,7 +127,9 @@ impl ForeignClusters {
         }
         let question = digest(&foreign.spec.foreign_auth_url, &request.destination_cluster_token);
         self.was_refused(remote, question, request.destination_cluster_token.is_empty())?;
-        let answer = peer(foreign)?.certificate(&request).await;
+        let peer = peer(foreign)?;
+        peer.is(&remote.id).await?;
+        let answer = peer.certificate(&request).await;
         if let Err(HandshakeError::WrongToken { .. }) = &answer {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
             refusals.insert(remote.id.clone(), (question, Instant::now()));
