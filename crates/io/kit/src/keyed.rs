@@ -168,16 +168,23 @@ impl<O: Fn(Ending)> Queue<O> {
     }
 }
 
-/// An error with all its causes, on one line.
+/// An error with all its causes, on one line, each told once: some errors tell their causes, too.
 pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+    let mut causes = vec![error.to_string()];
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
+        let text = error.to_string();
+        for before in &mut causes {
+            // What the cause says better itself is left to it.
+            if let Some((start, _)) = before.split_once(text.as_str()) {
+                *before = start.trim_end_matches([':', ' ', '(']).to_owned();
+            }
+        }
+        causes.push(text);
         cause = error.source();
     }
-    text
+    causes.retain(|text| !text.is_empty());
+    causes.join(": ")
 }
 
 /// Takes what a stream holds without waiting; false when it has ended.

@@ -70,11 +70,12 @@ impl Logs {
     }
 }
 
-/// The filter that a verbosity stands for: our modules first, everybody else's later.
+/// The filter that a verbosity stands for: our modules first, everybody else's later. What
+/// interrupts watches is told by our own.
 fn filter_of(verbosity: u8) -> &'static str {
     match verbosity {
-        0..=3 => "info",
-        4..=5 => "info,liqo=debug",
+        0..=3 => "info,kube_runtime=error",
+        4..=5 => "info,kube_runtime=error,liqo=debug",
         6..=7 => "info,liqo=trace",
         8..=9 => "debug,liqo=trace",
         10.. => "trace",

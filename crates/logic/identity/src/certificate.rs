@@ -48,6 +48,14 @@ impl Validity {
         // Between two moments that exist lies only what exists.
         Timestamp::from_second(until.saturating_sub(third)).unwrap_or(self.until)
     }
+
+    /// The same for a certificate that came at a known moment. Signers date back what they sign, so
+    /// that a short one may be due when it comes: half of what is left then is waited for anyway.
+    pub fn due_since(&self, obtained: Timestamp) -> Timestamp {
+        let [from, until] = [obtained, self.until].map(Timestamp::as_millisecond);
+        let middle = from.midpoint(until.max(from));
+        Timestamp::from_millisecond(middle).unwrap_or(self.until).max(self.due())
+    }
 }
 
 #[cfg(test)]
@@ -76,6 +84,14 @@ mod tests {
         assert!(validity.is_due(at(1200)));
         assert!(!validity.has_ended(at(1299)));
         assert!(validity.has_ended(at(1300)));
+    }
+
+    #[test]
+    fn a_certificate_that_came_late_in_its_life_is_kept_for_half_of_the_rest() {
+        let validity = lasting(1000, 1300);
+        assert_eq!(validity.due_since(at(1280)), at(1290));
+        assert_eq!(validity.due_since(at(1000)), at(1200), "as ever");
+        assert_eq!(validity.due_since(at(1400)), at(1400));
     }
 
     proptest! {

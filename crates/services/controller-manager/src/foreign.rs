@@ -43,6 +43,8 @@ pub struct ForeignClusters {
     status: Writer,
     /// Keys for which a peer was asked and has not answered yet: the next try uses the same.
     applications: Mutex<HashMap<ClusterId, Application>>,
+    /// When identities came.
+    obtained: Mutex<HashMap<ClusterId, Timestamp>>,
     /// Which questions were refused, and when.
     refusals: Mutex<HashMap<ClusterId, (u64, Instant)>>,
     /// What was written last, by the version it was written over: watches lag behind writes.
@@ -78,6 +80,7 @@ impl ForeignClusters {
             bindings: Writer::owning(manager::FOREIGN_CLUSTER),
             status: Writer::owning(manager::FOREIGN_CLUSTER),
             applications: Mutex::default(),
+            obtained: Mutex::default(),
             refusals: Mutex::default(),
             written: Mutex::default(),
         }
@@ -107,7 +110,7 @@ impl ForeignClusters {
             match self.authenticate(&found.foreign, &remote, found.tenant.as_deref()).await {
                 Ok((tenant, identity)) => {
                     found.tenant = Some(tenant);
-                    found.identity = usable(&identity, Timestamp::now());
+                    found.identity = self.usable(&identity, &remote.id, Timestamp::now());
                     decision = self.decide(&found, None);
                 }
                 Err(error) => {
@@ -134,8 +137,9 @@ impl ForeignClusters {
             }
             None => None,
         };
-        let identity = remote.as_ref().and_then(|remote| self.world.identity_at(&remote.id, now));
-        let identity = identity.and_then(|identity| usable(&identity, now));
+        let identity = remote.as_ref().and_then(|remote| {
+            self.usable(&*self.world.identity_at(&remote.id, now)?, &remote.id, now)
+        });
         let elder = self.world.elder(&foreign);
         Ok(Found { foreign, remote, elder, tenant, identity, auth_url: self.auth_url() })
     }
@@ -172,6 +176,27 @@ impl ForeignClusters {
             },
         };
         decide(&seen, Timestamp::now())
+    }
+
+    /// The namespace of an identity that can be used, and how long it is until it is to be renewed.
+    fn usable(
+        &self,
+        identity: &Secret,
+        remote: &ClusterId,
+        now: Timestamp,
+    ) -> Option<(String, Option<SignedDuration>)> {
+        let usable = Usable::try_from(identity).ok()?;
+        let validity = secret::validity(identity)?;
+        if validity.has_ended(now) {
+            return None;
+        }
+        let obtained = self.obtained.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = match obtained.get(remote) {
+            Some(obtained) => validity.due_since(*obtained),
+            None => validity.due(),
+        };
+        let left = due.duration_since(now);
+        Some((usable.namespace, left.is_positive().then_some(left)))
     }
 
     /// Where peers reach our authentication service.
@@ -233,17 +258,6 @@ impl ForeignClusters {
 /// The name of an object that exists, for a write.
 fn named(foreign: &ForeignCluster) -> kube::api::ObjectMeta {
     kube::api::ObjectMeta { name: Some(foreign.name_any()), ..kube::api::ObjectMeta::default() }
-}
-
-/// The namespace of an identity that can be used, and how long it is until it is to be renewed.
-fn usable(identity: &Secret, now: Timestamp) -> Option<(String, Option<SignedDuration>)> {
-    let usable = Usable::try_from(identity).ok()?;
-    let validity = secret::validity(identity)?;
-    if validity.has_ended(now) {
-        return None;
-    }
-    let left = validity.due().duration_since(now);
-    Some((usable.namespace, left.is_positive().then_some(left)))
 }
 
 /// When to look again: when time itself matters, or after the period of all resyncs.

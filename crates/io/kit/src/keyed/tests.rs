@@ -226,6 +226,22 @@ async fn every_run_is_told_how_it_ended() {
     assert_eq!(endings.borrow()[..2], [Ending::Done, Ending::Failed("NoLuck")]);
 }
 
+#[test]
+fn a_cause_that_was_told_already_is_told_once() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot list: {0}")]
+    struct Outer(#[source] Inner);
+    #[derive(Debug, thiserror::Error)]
+    #[error("ApiError: {0} ({0:?})")]
+    struct Inner(#[source] NoLuck);
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot watch")]
+    struct Quiet(#[source] NoLuck);
+    let luck = || NoLuck(Retry::Never);
+    assert_eq!(chain(&Outer(Inner(luck()))), "cannot list: ApiError: no luck");
+    assert_eq!(chain(&Quiet(luck())), "cannot watch: no luck");
+}
+
 async fn settle_then_end() -> &'static str {
     settle().await;
     "end"

@@ -22,7 +22,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{ForeignClusters, usable};
+use super::ForeignClusters;
 use crate::error::{Error, REFUSAL};
 
 /// What is written about a cluster that said who it is.
@@ -112,7 +112,7 @@ impl ForeignClusters {
         let before = self.live_identity(remote).await?;
         // Watches lag behind: it may have been there all the time.
         if let Some(identity) = &before
-            && usable(identity, now).is_some_and(|(_, renewal)| renewal.is_some())
+            && self.usable(identity, &remote.id, now).is_some_and(|(_, renewal)| renewal.is_some())
         {
             let tenant = identity.namespace().unwrap_or_default();
             return Ok((tenant, identity.clone()));
@@ -143,6 +143,8 @@ impl ForeignClusters {
         let identity = secret::identity(&tenant, &remote.id, &application.key, &reply, proxy)?;
         let identity = self.keep(&tenant, identity, before).await?;
         self.applications.lock().unwrap_or_else(PoisonError::into_inner).remove(&remote.id);
+        let mut obtained = self.obtained.lock().unwrap_or_else(PoisonError::into_inner);
+        obtained.insert(remote.id.clone(), Timestamp::now());
         info!(cluster = %remote, secret = identity.name_any(), "Identity obtained");
         Ok((tenant, identity))
     }
