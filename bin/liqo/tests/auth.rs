@@ -164,7 +164,7 @@ async fn a_token_that_is_deleted_is_made_again(
 /// A cluster with a signer, and with what the chart grants the service.
 async fn installed() -> ControlPlane {
     let signer = "certificatesigningrequest-signing-controller";
-    let plane = cluster::start(&[signer]).await;
+    let plane = cluster::start(&[signer], &[]).await;
     let client = plane.client();
     grant(&client, "auth", "auth", "liqo").await.unwrap();
     grant(&client, "remote-peering-basic", "auth", "liqo").await.unwrap();

@@ -48,7 +48,7 @@ const THERE: &str = "liqo-tenant-rome-2f55ef";
 
 #[tokio::test]
 async fn specs_go_there_and_status_comes_back() {
-    let (rome, milan) = tokio::join!(home(), cluster::start(&[]));
+    let (rome, milan) = tokio::join!(home(), cluster::start(&[], &[]));
     cluster::namespace(&milan.client(), THERE).await;
     know(&rome, "milan", MILAN, HERE, &identity(&milan)).await;
     // A peer that is dead, and holds up nobody.
@@ -72,7 +72,7 @@ async fn specs_go_there_and_status_comes_back() {
 
 #[tokio::test]
 async fn a_peer_is_left_in_order_and_one_out_of_reach_is_left_in_time() {
-    let (rome, milan) = tokio::join!(home(), cluster::start(&[]));
+    let (rome, milan) = tokio::join!(home(), cluster::start(&[], &[]));
     cluster::namespace(&milan.client(), THERE).await;
     know(&rome, "milan", MILAN, HERE, &identity(&milan)).await;
     let _replicator = start(&rome, &["--unreachable-peer-patience=2s"]).await;
@@ -102,7 +102,7 @@ async fn a_peer_is_left_in_order_and_one_out_of_reach_is_left_in_time() {
 
 #[tokio::test]
 async fn what_was_left_behind_is_cleaned_up() {
-    let (rome, milan) = tokio::join!(home(), cluster::start(&[]));
+    let (rome, milan) = tokio::join!(home(), cluster::start(&[], &[]));
     cluster::namespace(&milan.client(), THERE).await;
     let [sources, replicas] = requests(&rome, &milan);
     // A source of a peer that nobody knows any more, and a copy whose source is gone.
@@ -128,7 +128,7 @@ async fn what_was_left_behind_is_cleaned_up() {
 #[tokio::test]
 async fn a_peer_needs_no_more_rights_than_it_is_given_and_uses_those_that_come_late() {
     let signer = ["certificatesigningrequest-signing-controller"];
-    let (rome, milan) = tokio::join!(home(), cluster::start(&signer));
+    let (rome, milan) = tokio::join!(home(), cluster::start(&signer, &[]));
     for (file, user) in
         [("auth", "auth"), ("remote-peering-basic", "auth"), ("remote-peering-incoming", "nobody")]
     {
@@ -265,7 +265,7 @@ async fn a_mended_identity_is_picked_up(rome: &ControlPlane, milan: &ControlPlan
 
 /// The cluster that the replicator runs in.
 async fn home() -> ControlPlane {
-    let plane = cluster::start(&[]).await;
+    let plane = cluster::start(&[], &[]).await;
     let client = plane.client();
     cluster::namespace(&client, HERE).await;
     for file in [

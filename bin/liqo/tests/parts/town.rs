@@ -41,8 +41,7 @@ impl Town {
         let controllers =
             ["certificatesigningrequest-signing-controller", "garbage-collector-controller"];
         let lifetime = format!("--cluster-signing-duration={lifetime}");
-        let plane = ControlPlane::with_controllers(&controllers, &[&lifetime]).await.unwrap();
-        let plane = cluster::furnish(plane).await;
+        let plane = cluster::start(&controllers, &[&lifetime]).await;
         install(&plane.client()).await;
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name).display().to_string();
