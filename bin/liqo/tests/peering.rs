@@ -27,7 +27,7 @@ use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
     ForeignCluster, PeeringConditionStatus as Status, PeeringConditionType as Kind, ResourceRequest,
 };
-use liqo_api::keys::object;
+use liqo_api::keys::{object, secret as field};
 use liqo_api::sharing::{OfferPhase, ResourceOffer};
 use liqo_api::virtualkubelet::NamespaceMap;
 use liqo_identity::secret;
@@ -54,6 +54,7 @@ async fn two_clusters_peer_and_part() {
     Box::pin(an_offer_is_made_and_taken(&rome, &milan)).await;
     both_api_servers_are_probed(&rome, &milan).await;
     a_lost_identity_is_asked_for_again(&rome).await;
+    an_api_server_that_moved_is_found(&rome).await;
     a_virtual_node_gets_its_map(&rome).await;
     certificates_are_for_ones_own_node(&rome).await;
     an_offer_follows_what_is_free(&rome, &milan).await;
@@ -219,6 +220,22 @@ async fn a_lost_identity_is_asked_for_again(rome: &Town) {
     assert_ne!(new.uid(), old.uid());
     let clusters: Api<ForeignCluster> = Api::all(rome.client());
     wait(clusters, "milan", is(Kind::AuthenticationStatus, Status::Established)).await;
+}
+
+/// What is known of the API server is not true any more.
+async fn an_api_server_that_moved_is_found(rome: &Town) {
+    let secrets: Api<Secret> = Api::namespaced(rome.client(), AT_ROME);
+    let identities = ListParams::default().labels(&secret::identities_at(MILAN));
+    let identity = secrets.list(&identities).await.unwrap().items.remove(0);
+    let url = |identity: &Secret| identity.data.as_ref().unwrap()[field::API_SERVER_URL].clone();
+    let right = url(&identity);
+    let stale = json!({"stringData": {field::API_SERVER_URL: "https://127.0.0.1:1"}});
+    let name = identity.name_any();
+    secrets.patch(&name, &PatchParams::default(), &Patch::Merge(stale)).await.unwrap();
+    let is_right = move |found: Option<&Secret>| found.is_some_and(|found| url(found) == right);
+    wait(secrets, &name, is_right).await;
+    let clusters: Api<ForeignCluster> = Api::all(rome.client());
+    wait(clusters, "milan", is(Kind::ApiServerStatus, Status::Established)).await;
 }
 
 async fn a_virtual_node_gets_its_map(rome: &Town) {

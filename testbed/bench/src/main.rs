@@ -1,14 +1,19 @@
 //! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
-//! prints what that took. Nothing here fails because it is slow.
+//! prints what that took. With the word `hub`, the same for one cluster that uses sixteen others.
+//! Nothing here fails because it is slow.
 
-mod memory;
+mod hub;
+mod peering;
+mod processes;
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use liqo_testkit::{Lab, eventually, places};
+
+use self::processes::Processes;
 
 /// How often things are measured that vary.
 const ROUNDS: usize = 10;
@@ -17,7 +22,12 @@ const SETTLED: Duration = Duration::from_secs(15);
 
 #[expect(clippy::print_stdout, reason = "the figures are this program's result")]
 fn main() -> Result<()> {
-    for line in figures()? {
+    let lines = match std::env::args().nth(1).as_deref() {
+        None => figures()?,
+        Some("hub") => hub::figures()?,
+        Some(other) => bail!("there is no benchmark {other}; there is one called hub"),
+    };
+    for line in lines {
         println!("{line}");
     }
     Ok(())
@@ -44,23 +54,16 @@ fn figures() -> Result<Vec<String>> {
     }
     lines.push(format!("install until all is ready {}", spread(&installs)));
     settle()?;
-    let [rome, milan] = ["rome", "milan"].map(|cluster| memory::of_liqo(lab.prefix(), cluster));
-    lines.push(format!("control plane idle, rome   {}", rome?));
-    lines.push(format!("control plane idle, milan  {}", milan?));
-
-    let command = lab.liqoctl("milan", "generate peer-command --only-command")?;
-    let command = command.trim().strip_prefix("liqoctl ").context("a command")?.to_owned();
-    let (mut peerings, mut partings) = (vec![], vec![]);
-    for _ in 0..ROUNDS {
-        peerings.push(timed(|| lab.liqoctl("rome", &command))?);
-        partings.push(timed(|| lab.liqoctl("rome", "unpeer out-of-band milan"))?);
+    for cluster in ["rome", "milan"] {
+        let idle = Processes::of(lab.prefix(), cluster)?;
+        lines.push(format!("control plane idle, {cluster:<7}{idle}"));
     }
-    lines.push(format!("peer until node ready      {}", spread(&peerings)));
-    lines.push(format!("unpeer until all is gone   {}", spread(&partings)));
-    lab.liqoctl("rome", &command)?;
+    lines.extend(peering::figures(&lab)?);
     settle()?;
-    lines.push(format!("peered, consumer           {}", memory::of_liqo(lab.prefix(), "rome")?));
-    lines.push(format!("peered, provider           {}", memory::of_liqo(lab.prefix(), "milan")?));
+    for (cluster, role) in [("rome", "consumer"), ("milan", "provider")] {
+        let peered = Processes::of(lab.prefix(), cluster)?;
+        lines.push(format!("peered, {role:<19}{peered}"));
+    }
     Ok(lines)
 }
 

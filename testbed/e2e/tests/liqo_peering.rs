@@ -15,6 +15,8 @@ fn main() -> ExitCode {
     Scenario::on("quick-start")
         .fact("both clusters run liqo", install)
         .fact("a wrong token is told at once and leaves nothing behind", wrong_token)
+        .fact("a wrong cluster or a wrong address is told at once and leaves nothing", mistaken)
+        .fact("a provider out of reach is named with its address", out_of_reach)
         .fact("a cluster is not peered with itself", with_itself)
         .fact("a peering can be tried without doing it", dry_run)
         .fact("peering shows a foreign cluster and a ready node", peer)
@@ -26,7 +28,9 @@ fn main() -> ExitCode {
         .fact("liqo is not uninstalled while it is peered", uninstall_refused)
         .fact("the other direction is peered with a name and given back alone", bidirectional)
         .fact("a node of a cluster that does not answer is not ready until it does", cut)
+        .fact("what is changed in a copy by hand is changed back", reverted)
         .fact("every component may be killed while clusters peer", killed)
+        .fact("a component that is away for a while holds a peering up, and that is all", away)
         .fact("unpeering and peering ten times in a row works", ten_times)
         .fact("a peer that is gone for ever does not hold up unpeering", gone_for_ever)
         .run()
@@ -56,19 +60,57 @@ fn wrong_token(lab: &Lab) -> Result<()> {
     let command = peer_command(lab, "milan")?;
     let (start, _) = command.rsplit_once(' ').context("a token")?;
     let namespaces = || lab.kubectl("rome", "get namespaces -o name");
-    let (before, start_time) = (namespaces()?, Instant::now());
-    let refused = lab.liqoctl_command("rome", &format!("{start} 0123456789abcdef")).output()?;
-    let said = said(&refused);
-    ensure!(refused.status.code() == Some(1), "{said}");
+    let before = namespaces()?;
+    let said = refused(lab, &format!("{start} 0123456789abcdef"))?;
     ensure!(said.contains("token"), "{said}");
-    ensure!(start_time.elapsed() < Duration::from_secs(20), "it took {:?}", start_time.elapsed());
     ensure!(namespaces()? == before, "a namespace was left behind");
+    let hosted = lab.kubectl("milan", "get namespaces -o name")?;
+    ensure!(!hosted.contains("tenant"), "{hosted}");
+    Ok(())
+}
+
+/// What is said about a peering that is refused at once; it must leave nothing in rome.
+fn refused(lab: &Lab, command: &str) -> Result<String> {
+    let start = Instant::now();
+    let refused = lab.liqoctl_command("rome", command).output()?;
+    let (said, took) = (said(&refused), start.elapsed());
+    ensure!(refused.status.code() == Some(1), "{said}");
+    ensure!(took < Duration::from_secs(20), "it took {took:?}: {said}");
     let left = lab.kubectl("rome", "get foreignclusters -o name")?;
     ensure!(left.is_empty(), "{left}");
     let left = lab.kubectl("rome", "get secrets -n liqo -o name")?;
     ensure!(!left.contains("remote-token"), "{left}");
-    let hosted = lab.kubectl("milan", "get namespaces -o name")?;
-    ensure!(!hosted.contains("tenant"), "{hosted}");
+    Ok(said)
+}
+
+fn mistaken(lab: &Lab) -> Result<()> {
+    let command = peer_command(lab, "milan")?;
+    let word_after = |flag: &str| -> Result<&str> {
+        let mut words = command.split_whitespace().skip_while(|word| *word != flag);
+        words.nth(1).context("the flag has a value")
+    };
+    let other =
+        command.replace(word_after("--cluster-id")?, "00000000-0000-4000-8000-000000000000");
+    let said = refused(lab, &other)?;
+    ensure!(said.contains("belongs to another cluster"), "{said}");
+    // An API server speaks the same protocol, but is none that peers with us.
+    let address = lab.plan().cluster("milan").context("milan")?.control_plane().address;
+    let other = command.replace(word_after("--auth-url")?, &format!("https://{address}:6443"));
+    let said = refused(lab, &other)?;
+    ensure!(said.contains("not the authentication service"), "{said}");
+    Ok(())
+}
+
+fn out_of_reach(lab: &Lab) -> Result<()> {
+    let command = peer_command(lab, "milan")?;
+    let address = lab.plan().cluster("milan").context("milan")?.control_plane().address;
+    let url = command.split_whitespace().find(|word| word.starts_with("https://"));
+    let other = command.replace(url.context("a URL")?, &format!("https://{address}:31999"));
+    let failed = lab.liqoctl_command("rome", &format!("{other} --timeout 3s")).output()?;
+    let said = said(&failed);
+    ensure!(failed.status.code() == Some(1), "{said}");
+    ensure!(said.contains(&format!("{address}:31999")) && said.contains("tcp"), "{said}");
+    lab.liqoctl("rome", "unpeer out-of-band milan")?;
     Ok(())
 }
 
@@ -251,8 +293,8 @@ fn silence(lab: &Lab) -> Result<()> {
     };
     let before = [ours("rome")?, ours("milan")?];
     // What happens all by itself would happen within this time; nothing can be waited for.
-    let quiet = Instant::now() + Duration::from_secs(20);
-    eventually(SOON, "time passes", || {
+    let quiet = Instant::now() + Duration::from_mins(1);
+    eventually(SOON * 2, "time passes", || {
         ensure!(Instant::now() > quiet, "not yet");
         Ok::<_, anyhow::Error>(())
     })?;
@@ -301,6 +343,42 @@ fn cut(lab: &Lab) -> Result<()> {
         ensure!(status == "True", "{status}");
         Ok::<_, anyhow::Error>(())
     })
+}
+
+fn reverted(lab: &Lab) -> Result<()> {
+    let copy = lab.kubectl("milan", "get resourcerequests -A --no-headers")?;
+    let namespace = copy.split_whitespace().next().context("a copy")?;
+    let read = format!("get resourcerequest -n {namespace} rome -o jsonpath={{.spec.authUrl}}");
+    let before = lab.kubectl("milan", &read)?;
+    let change = json!({"spec": {"authUrl": "https://192.0.2.1"}}).to_string();
+    let words =
+        ["patch", "resourcerequest", "-n", namespace, "rome", "--type=merge", "-p", &change];
+    lab.kubectl_words("milan", &words)?;
+    eventually(SOON, "the copy is as it was", || {
+        let now = lab.kubectl("milan", &read)?;
+        ensure!(now == before, "{now}");
+        Ok::<_, anyhow::Error>(())
+    })
+}
+
+/// A peer that is away in one phase of the peering or another.
+fn away(lab: &Lab) -> Result<()> {
+    let command = peer_command(lab, "milan")?;
+    let scale = |component: &str, replicas: u8| {
+        let words = format!("scale -n liqo deployment/liqo-{component} --replicas={replicas}");
+        lab.kubectl("milan", &words)
+    };
+    for component in ["auth", "controller-manager", "crd-replicator"] {
+        lab.liqoctl("rome", "unpeer out-of-band milan")?;
+        scale(component, 0)?;
+        let pods = format!("-n liqo pod -l app.kubernetes.io/name={component}");
+        lab.kubectl("milan", &format!("wait --for=delete {pods} --timeout=60s"))?;
+        let early = lab.liqoctl_command("rome", &format!("{command} --timeout 3s")).output()?;
+        scale(component, 1)?;
+        ensure!(early.status.code() == Some(1), "without {component}: {}", said(&early));
+        lab.liqoctl("rome", &command).with_context(|| format!("{component} is back"))?;
+    }
+    Ok(())
 }
 
 fn killed(lab: &Lab) -> Result<()> {

@@ -33,12 +33,14 @@ pub enum Image {
     Demo,
     /// Liqo itself.
     Liqo,
+    /// The example of a resource plugin.
+    ResourcePlugin,
 }
 
 /// What a cluster needs before its first pod.
 pub const BOOT: [Image; 2] = [Image::Pause, Image::Kube];
 /// Every image.
-pub const ALL: [Image; 7] = [
+pub const ALL: [Image; 8] = [
     Image::Pause,
     Image::Kube,
     Image::CoreDns,
@@ -46,7 +48,11 @@ pub const ALL: [Image; 7] = [
     Image::LocalPath,
     Image::Demo,
     Image::Liqo,
+    Image::ResourcePlugin,
 ];
+
+/// Built together, programs share what they are made of.
+const OURS: [&str; 3] = ["liqo", "liqoctl", "liqo-resource-plugin"];
 
 /// Old archives of one image that are kept: other clones may be using them.
 const KEPT: usize = 4;
@@ -113,6 +119,7 @@ impl Image {
             Self::LocalPath => "local-path-provisioner",
             Self::Demo => "demo",
             Self::Liqo => "liqo",
+            Self::ResourcePlugin => "resource-plugin",
         }
     }
 }
@@ -148,8 +155,7 @@ impl Workshop<'_> {
                 Ok(Some(self.engine.join(image.name())))
             }
             Image::Demo => self.cargo(&["liqo-demo"], "demo").map(Some),
-            // Built together, they share what both are made of.
-            Image::Liqo => self.cargo(&["liqo", "liqoctl"], "liqo").map(Some),
+            Image::Liqo | Image::ResourcePlugin => self.cargo(&OURS, image.name()).map(Some),
         }
     }
 
@@ -183,7 +189,7 @@ impl Workshop<'_> {
 }
 
 fn recipe(image: Image, program: &Path) -> Recipe {
-    let static_program = |reference: &str| {
+    let one_program = |reference: &str| {
         let path = format!("/{}", image.name());
         Recipe::new(reference)
             .users()
@@ -192,11 +198,11 @@ fn recipe(image: Image, program: &Path) -> Recipe {
             .entrypoint([path])
     };
     match image {
-        Image::Pause => static_program(PAUSE_IMAGE),
+        Image::Pause => one_program(PAUSE_IMAGE),
         Image::Kube => Recipe::new(static_pods::IMAGE).users().directory("/tmp", 0o1777),
-        Image::CoreDns => static_program("localhost/playground/coredns:v1.12.4"),
-        Image::MetricsServer => static_program("localhost/playground/metrics-server:v0.9.0"),
-        Image::LocalPath => static_program("localhost/playground/local-path-provisioner:v0.0.30"),
+        Image::CoreDns => one_program("localhost/playground/coredns:v1.12.4"),
+        Image::MetricsServer => one_program("localhost/playground/metrics-server:v0.9.0"),
+        Image::LocalPath => one_program("localhost/playground/local-path-provisioner:v0.0.30"),
         Image::Demo => {
             let applets = [
                 "sh", "cat", "chmod", "cp", "date", "echo", "env", "grep", "head", "hostname",
@@ -224,6 +230,7 @@ fn recipe(image: Image, program: &Path) -> Recipe {
             .tool("nft")
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .entrypoint(["/usr/bin/liqo"]),
+        Image::ResourcePlugin => one_program("localhost/liqo/resource-plugin:v0.8.3"),
     }
 }
 

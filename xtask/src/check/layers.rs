@@ -4,7 +4,7 @@
 //! bin → crates/services → crates/io → crates/logic → crates/api
 //! ```
 //!
-//! A package may use its own layer and those below it. The test bed and xtask may use anything,
+//! A package may use its own layer and those below it; examples stand beside bin. The test bed and xtask may use anything,
 //! and nobody ships them. What only tests need is free, except that nothing uses xtask.
 //! Reachability is read from the graph of the whole workspace, where features are united: a
 //! feature that another member enables counts.
@@ -30,12 +30,13 @@ enum Layer {
 
 impl Layer {
     fn of(folder: &str) -> Option<Self> {
-        const FOLDERS: [(&str, Layer); 7] = [
+        const FOLDERS: [(&str, Layer); 8] = [
             ("crates/api", Layer::Api),
             ("crates/logic", Layer::Logic),
             ("crates/io", Layer::Io),
             ("crates/services", Layer::Services),
             ("bin", Layer::Bin),
+            ("examples", Layer::Bin),
             ("testbed", Layer::Testbed),
             ("xtask", Layer::Xtask),
         ];
@@ -57,7 +58,7 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
             findings.push(Finding::new(
                 &member.folder,
                 "belongs to no layer; packages live under bin, crates/{services,io,logic,api}, \
-                 testbed or xtask",
+                 examples, testbed or xtask",
             ));
             continue;
         };

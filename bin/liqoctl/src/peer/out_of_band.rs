@@ -74,12 +74,21 @@ pub async fn run(
         .ok_or_else(|| Failure::text("the token is empty").hint("Give --auth-token."))?;
     let known = known(client, &arguments.cluster_id).await?;
     let wanted = wanted(arguments, known.as_ref())?;
+    let clusters: Api<ForeignCluster> = Api::all(client.clone());
+    if known.is_none() {
+        let name = wanted.name_any();
+        let namesake = clusters.get_opt(&name).await;
+        let namesake =
+            namesake.map_err(|error| Failure::new("cannot read the ForeignClusters", error))?;
+        if namesake.is_some() {
+            return Err(taken(&name));
+        }
+    }
     if arguments.dry_run {
         return Box::pin(probe(arguments, &wanted, known.is_some(), printer)).await;
     }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let new_secret = write_token(&secrets, namespace, arguments, &token).await?;
-    let clusters: Api<ForeignCluster> = Api::all(client.clone());
     write(&clusters, &wanted, known.as_ref(), arguments.timeout, printer).await?;
     let name = wanted.name_any();
     printer.success(format!("Outgoing peering activated to the remote cluster {name}"));
@@ -171,12 +180,16 @@ async fn write(
     });
     match written.await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => Err(Failure::text(format!(
-            "there is another cluster called {name}: its ForeignCluster has another cluster ID"
-        ))
-        .hint("Unpeer that one and delete its ForeignCluster, or give this one another name.")),
+        Err(kube::Error::Api(status)) if status.code == 409 => Err(taken(&name)),
         Err(error) => Err(Failure::new(format!("cannot write the ForeignCluster {name}"), error)),
     }
+}
+
+fn taken(name: &str) -> Failure {
+    Failure::text(format!(
+        "there is another cluster called {name}: its ForeignCluster has another cluster ID"
+    ))
+    .hint("Give this one another name, or unpeer that one and delete its ForeignCluster.")
 }
 
 /// Takes back what was made for a peering that was refused.

@@ -5,6 +5,7 @@
 //! - [`offer`]: a received ResourceOffer, on the consumer: accept, run a virtual kubelet, stop it;
 //! - [`kubelet`]: the objects that make a virtual kubelet run;
 //! - [`grants`]: what a peer may do here, and when;
+//! - [`silence`]: when a peer that does not answer is asked where it is;
 //! - [`virtual_node`]: the NamespaceMap of a virtual node;
 //! - [`approval`]: which certificates of virtual kubelets are signed.
 
@@ -16,6 +17,7 @@ pub mod kubelet;
 pub mod offer;
 pub mod progress;
 pub mod request;
+pub mod silence;
 pub mod virtual_node;
 
 use jiff::{SignedDuration, Timestamp};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::poll_fn;
+use jiff::SignedDuration;
 use kube::Client;
 use liqo_api::keys::{event, object};
 use liqo_kit::client::Manners;
@@ -100,6 +101,9 @@ pub fn spawn(
     });
 }
 
+/// How many probes of a peer's API server fail before the peer is asked where it is.
+const SILENT_PROBES: u32 = 3;
+
 struct Controllers {
     workers: u16,
     clusters: Arc<ForeignClusters>,
@@ -137,6 +141,7 @@ impl Controllers {
             Arc::clone(&told),
             settings,
             resync,
+            SignedDuration::try_from(interval * SILENT_PROBES).unwrap_or(SignedDuration::MAX),
         );
         let manners = Manners { component: object::CONTROLLER_MANAGER, limits: args.client };
         let limit = peering.foreign_cluster_ping_timeout;

@@ -22,6 +22,7 @@ use liqo_kit::keyed::Next;
 use liqo_kit::watch::Key;
 use liqo_peering::conditions::{Attempt, Exchange};
 use liqo_peering::foreign::{Action, Decision, Identity, Seen, Settings, decide};
+use liqo_peering::silence;
 use tokio::time::Instant;
 
 use crate::error::Error;
@@ -38,6 +39,8 @@ pub struct ForeignClusters {
     events: Arc<Events>,
     settings: Settings,
     resync: Duration,
+    /// How long the API server of a peer is silent before the peer is asked where it is.
+    pause: SignedDuration,
     requests: Writer,
     bindings: Writer,
     status: Writer,
@@ -69,6 +72,7 @@ impl ForeignClusters {
         events: Arc<Events>,
         settings: Settings,
         resync: Duration,
+        pause: SignedDuration,
     ) -> Self {
         Self {
             world,
@@ -76,6 +80,7 @@ impl ForeignClusters {
             events,
             settings,
             resync,
+            pause,
             requests: Writer::owning(manager::FOREIGN_CLUSTER),
             bindings: Writer::owning(manager::FOREIGN_CLUSTER),
             status: Writer::owning(manager::FOREIGN_CLUSTER),
@@ -110,7 +115,8 @@ impl ForeignClusters {
             match self.authenticate(&found.foreign, &remote, found.tenant.as_deref()).await {
                 Ok((tenant, identity)) => {
                     found.tenant = Some(tenant);
-                    found.identity = self.usable(&identity, &remote.id, Timestamp::now());
+                    let silent = silence::since(&found.foreign);
+                    found.identity = self.usable(&identity, &remote.id, silent, Timestamp::now());
                     decision = self.decide(&found, None);
                 }
                 Err(error) => {
@@ -137,8 +143,9 @@ impl ForeignClusters {
             }
             None => None,
         };
+        let silent = silence::since(&foreign);
         let identity = remote.as_ref().and_then(|remote| {
-            self.usable(&*self.world.identity_at(&remote.id, now)?, &remote.id, now)
+            self.usable(&*self.world.identity_at(&remote.id, now)?, &remote.id, silent, now)
         });
         let elder = self.world.elder(&foreign);
         Ok(Found { foreign, remote, elder, tenant, identity, auth_url: self.auth_url() })
@@ -183,6 +190,7 @@ impl ForeignClusters {
         &self,
         identity: &Secret,
         remote: &ClusterId,
+        silent: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<(String, Option<SignedDuration>)> {
         let usable = Usable::try_from(identity).ok()?;
@@ -191,11 +199,10 @@ impl ForeignClusters {
             return None;
         }
         let obtained = self.obtained.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = match obtained.get(remote) {
-            Some(obtained) => validity.due_since(*obtained),
-            None => validity.due(),
-        };
-        let left = due.duration_since(now);
+        let obtained = obtained.get(remote).copied();
+        let due = obtained.map_or_else(|| validity.due(), |then| validity.due_since(then));
+        let again = silent.map(|since| silence::ask_again(since, obtained, self.pause));
+        let left = again.map_or(due, |again| again.min(due)).duration_since(now);
         Some((usable.namespace, left.is_positive().then_some(left)))
     }
 

@@ -8,25 +8,21 @@
 //!
 //! What it says is offered as it is: no percentage is taken of it.
 
-mod wire;
-
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use http::uri::PathAndQuery;
 use liqo_api::names::ClusterId;
 use liqo_sharing::amounts::Amounts;
 use liqo_sharing::quantity::Quantity;
+use liqo_wire::resource_reader::resource_reader_client::ResourceReaderClient;
+use liqo_wire::resource_reader::{ClusterIdentity, Empty};
 use tokio::time::{sleep, timeout};
-use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status, Streaming};
-use tonic_prost::ProstCodec;
+use tonic::{Response, Status};
 use tracing::{info, warn};
 
-use self::wire::{ClusterIdentity, Empty, ResourceList};
 use crate::error::Error;
 
 /// How long the plugin may take to be reached at the start.
@@ -39,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A resource plugin.
 pub struct Plugin {
     address: String,
-    channel: Channel,
+    client: ResourceReaderClient<Channel>,
     /// The clusters it was asked about.
     known: Mutex<BTreeSet<ClusterId>>,
 }
@@ -54,14 +50,14 @@ impl Plugin {
         let channel = timeout(CONNECTING, endpoint.connect()).await.map_err(late)?;
         let channel = channel.map_err(|error| fail(liqo_kit::keyed::chain(&error)))?;
         info!(address, "Resource plugin connected");
-        Ok(Self { address: address.to_owned(), channel, known: Mutex::default() })
+        let client = ResourceReaderClient::new(channel);
+        Ok(Self { address: address.to_owned(), client, known: Mutex::default() })
     }
 
     /// How much is to be offered to a cluster.
     pub async fn read(&self, consumer: &ClusterId) -> Result<Amounts, Error> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(consumer.clone());
-        let path = PathAndQuery::from_static("/resource_reader/ReadResources");
-        let list: ResourceList = self.ask(path, identity(consumer)).await?;
+        let list = self.answer(self.client.clone().read_resources(identity(consumer))).await?;
         let mut amounts = Amounts::default();
         for (name, quantity) in list.resources {
             // No text is no amount.
@@ -76,8 +72,8 @@ impl Plugin {
         if !self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(consumer) {
             return;
         }
-        let path = PathAndQuery::from_static("/resource_reader/RemoveCluster");
-        if let Err(error) = self.ask::<_, Empty>(path, identity(consumer)).await {
+        let told = self.answer(self.client.clone().remove_cluster(identity(consumer))).await;
+        if let Err(error) = told {
             warn!(%error, %consumer, "Resource plugin keeps a cluster in mind");
         }
     }
@@ -88,8 +84,9 @@ impl Plugin {
         mut tell: impl FnMut(Option<ClusterId>) -> F,
     ) {
         loop {
-            match self.subscribe().await {
-                Ok(mut changes) => {
+            match self.client.clone().subscribe(Empty {}).await {
+                Ok(changes) => {
+                    let mut changes = changes.into_inner();
                     // What changed while nobody listened is not told again.
                     tell(None).await;
                     while let Ok(Some(change)) = changes.message().await {
@@ -107,33 +104,15 @@ impl Plugin {
         }
     }
 
-    async fn subscribe(&self) -> Result<Streaming<ClusterIdentity>, Status> {
-        let mut client = Grpc::new(self.channel.clone());
-        client
-            .ready()
-            .await
-            .map_err(|error| Status::unavailable(liqo_kit::keyed::chain(&error)))?;
-        let path = PathAndQuery::from_static("/resource_reader/Subscribe");
-        let codec = ProstCodec::<Empty, ClusterIdentity>::default();
-        let answer = client.server_streaming(Request::new(Empty {}), path, codec).await?;
-        Ok(answer.into_inner())
-    }
-
-    async fn ask<Q, A>(&self, path: PathAndQuery, question: Q) -> Result<A, Error>
-    where
-        Q: prost::Message + Send + Sync + 'static,
-        A: prost::Message + Default + Send + Sync + 'static,
-    {
+    /// What the plugin answers, if it does in time.
+    async fn answer<A>(
+        &self,
+        question: impl Future<Output = Result<Response<A>, Status>>,
+    ) -> Result<A, Error> {
         let fail = |reason: String| Error::Plugin { address: self.address.clone(), reason };
-        let exchange = async {
-            let mut client = Grpc::new(self.channel.clone());
-            client.ready().await.map_err(|error| fail(liqo_kit::keyed::chain(&error)))?;
-            let codec = ProstCodec::<Q, A>::default();
-            let answer = client.unary(Request::new(question), path, codec).await;
-            Ok(answer.map_err(|status| fail(status.to_string()))?.into_inner())
-        };
         let late = |_| fail(format!("no answer within {} s", ANSWERING.as_secs()));
-        timeout(ANSWERING, exchange).await.map_err(late)?
+        let answer = timeout(ANSWERING, question).await.map_err(late)?;
+        Ok(answer.map_err(|status| fail(status.to_string()))?.into_inner())
     }
 }
 

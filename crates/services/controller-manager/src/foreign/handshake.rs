@@ -18,6 +18,7 @@ use liqo_identity::tenant;
 use liqo_identity::token::Token;
 use liqo_identity::wire::CertificateRequest;
 use liqo_peering::conditions::Attempt;
+use liqo_peering::silence;
 use serde::Serialize;
 use tokio::time::Instant;
 use tracing::info;
@@ -111,8 +112,9 @@ impl ForeignClusters {
         let now = Timestamp::now();
         let before = self.live_identity(remote).await?;
         // Watches lag behind: it may have been there all the time.
+        let silent = silence::since(foreign);
         if let Some(identity) = &before
-            && self.usable(identity, &remote.id, now).is_some_and(|(_, renewal)| renewal.is_some())
+            && let Some((_, Some(_))) = self.usable(identity, &remote.id, silent, now)
         {
             let tenant = identity.namespace().unwrap_or_default();
             return Ok((tenant, identity.clone()));
