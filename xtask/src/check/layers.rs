@@ -4,8 +4,9 @@
 //! bin → crates/services → crates/io → crates/logic → crates/api
 //! ```
 //!
-//! A package may use its own layer and those below it; examples stand beside bin. The test bed and xtask may use anything,
-//! and nobody ships them. What only tests need is free, except that nothing uses xtask.
+//! A package may use its own layer and those below it; examples stand beside bin. The test bed and
+//! xtask may use anything, and nobody ships them. What only tests need is free, except that nothing
+//! uses xtask.
 //! Reachability is read from the graph of the whole workspace, where features are united: a
 //! feature that another member enables counts.
 
