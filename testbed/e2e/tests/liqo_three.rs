@@ -76,7 +76,7 @@ fn same_name(lab: &Lab) -> Result<()> {
     let secrets = || lab.kubectl("venice", "get secrets -n liqo -o name");
     let before = secrets()?;
     let refused = lab.liqoctl_command("venice", &command).output()?;
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let said = String::from_utf8_lossy(&refused.stdout);
     ensure!(refused.status.code() == Some(1), "{said}");
     ensure!(said.contains("there is another cluster called town"), "{said}");
     ensure!(secrets()? == before, "a token was left behind");
