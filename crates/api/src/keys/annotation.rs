@@ -13,6 +13,10 @@ pub const VXLAN_MAC: &str = "net.liqo.io/vxlan.mac.address";
 pub const MANAGED_BY_NAMESPACE_MAP: &str = "liqo.io/managed-by-namespace-map";
 /// Names the namespace that an offloaded one stands for.
 pub const ORIGINAL_NAME: &str = "liqo.io/original-name";
+/// Has pods evicted that a NamespaceOffloading, once changed, would place elsewhere, with `true`.
+pub const EVICT_VIOLATING_PODS: &str = "liqo.io/evict-violating-pods";
+/// Says on a ShadowPod why there is no Pod for it.
+pub const SHADOW_POD_ERROR: &str = "liqo.io/shadowpod-error";
 /// Names the ResourceOffer that a virtual kubelet serves.
 pub const RESOURCE_OFFER: &str = "liqo.io/resourceoffer";
 /// States when a cluster on the local network was last heard of, in Unix seconds.

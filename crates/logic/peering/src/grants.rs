@@ -81,7 +81,8 @@ pub fn metrics(consumer: &Cluster, has_namesake: bool) -> (ClusterRole, ClusterR
     (role, binding)
 }
 
-pub(crate) fn cluster_role(name: &str) -> RoleRef {
+/// A reference to a ClusterRole.
+pub fn cluster_role(name: &str) -> RoleRef {
     RoleRef {
         api_group: Some(RBAC.to_owned()),
         kind: "ClusterRole".to_owned(),
@@ -89,7 +90,8 @@ pub(crate) fn cluster_role(name: &str) -> RoleRef {
     }
 }
 
-fn user(peer: &ClusterId) -> Subject {
+/// A peer as the one who is granted something.
+pub fn user(peer: &ClusterId) -> Subject {
     Subject {
         api_group: Some(RBAC.to_owned()),
         kind: "User".to_owned(),

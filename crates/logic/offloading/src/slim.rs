@@ -1,0 +1,167 @@
+//! Pods and ShadowPods with no more than what is read of them.
+//!
+//! There may be thousands, and a whole one takes many times the memory: every field that is not
+//! set is a word or more. A ShadowPod's pod is only read when a Pod is made of it, so it is kept as
+//! the text that it came as.
+
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::Resource;
+use liqo_api::virtualkubelet::{PodPhase, ShadowPod, ShadowPodStatus};
+use serde::{Deserialize, Deserializer};
+
+/// A ShadowPod.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SlimShadow {
+    /// Name, labels and so on.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: SlimShadowSpec,
+    /// What is observed.
+    #[serde(default)]
+    pub status: Option<ShadowPodStatus>,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, Deserialize)]
+pub struct SlimShadowSpec {
+    /// The pod.
+    pub pod: Packed,
+}
+
+impl SlimShadow {
+    /// The phase of its pod, as far as it was reported.
+    pub fn phase(&self) -> PodPhase {
+        self.status.unwrap_or_default().phase
+    }
+}
+
+/// The specification of a pod as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packed(Box<str>);
+
+impl Packed {
+    /// The specification.
+    pub fn unpack(&self) -> serde_json::Result<PodSpec> {
+        serde_json::from_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Packed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        Ok(Self(value.to_string().into()))
+    }
+}
+
+/// A Pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct SlimPod {
+    /// Name, labels and so on.
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    spec: SlimSpec,
+    #[serde(default)]
+    status: SlimStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SlimSpec {
+    #[serde(default)]
+    node_name: Option<Box<str>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct SlimStatus {
+    #[serde(default)]
+    phase: Option<PodPhase>,
+}
+
+impl SlimPod {
+    /// Its node, once it has one.
+    pub fn node(&self) -> Option<&str> {
+        self.spec.node_name.as_deref()
+    }
+
+    /// Its phase.
+    pub fn phase(&self) -> PodPhase {
+        self.status.phase.unwrap_or_default()
+    }
+}
+
+/// Makes a slim type stand for objects of a kind.
+macro_rules! stands_for {
+    ($slim:ty, $kind:ty) => {
+        impl Resource for $slim {
+            type DynamicType = ();
+            type Scope = <$kind as Resource>::Scope;
+
+            fn kind((): &()) -> Cow<'_, str> {
+                <$kind as Resource>::kind(&())
+            }
+
+            fn group((): &()) -> Cow<'_, str> {
+                <$kind as Resource>::group(&())
+            }
+
+            fn version((): &()) -> Cow<'_, str> {
+                <$kind as Resource>::version(&())
+            }
+
+            fn plural((): &()) -> Cow<'_, str> {
+                <$kind as Resource>::plural(&())
+            }
+
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+stands_for!(SlimShadow, ShadowPod);
+stands_for!(SlimPod, Pod);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_shadow_keeps_its_pod_whole() {
+        let pod = json!({
+            "containers": [{ "name": "a", "image": "b", "someday": { "new": [1] } }],
+            "restartPolicy": "Never",
+        });
+        let shadow: SlimShadow = serde_json::from_value(json!({
+            "apiVersion": "virtualkubelet.liqo.io/v1alpha1",
+            "kind": "ShadowPod",
+            "metadata": { "name": "a" },
+            "spec": { "pod": pod },
+        }))
+        .unwrap();
+        assert_eq!(shadow.phase(), PodPhase::Unknown);
+        assert_eq!(shadow.spec.pod.unpack().unwrap(), serde_json::from_value(pod).unwrap());
+        assert_eq!(SlimShadow::plural(&()), "shadowpods");
+    }
+
+    #[test]
+    fn a_pod_keeps_its_node_and_phase() {
+        let pod: SlimPod = serde_json::from_value(json!({
+            "metadata": { "name": "a", "labels": { "b": "c" } },
+            "spec": { "nodeName": "worker", "containers": [{ "name": "a" }] },
+            "status": { "phase": "Running", "podIP": "10.0.0.1" },
+        }))
+        .unwrap();
+        assert_eq!((pod.node(), pod.phase()), (Some("worker"), PodPhase::Running));
+        assert_eq!(SlimPod::url_path(&(), Some("x")), "/api/v1/namespaces/x/pods");
+    }
+}
