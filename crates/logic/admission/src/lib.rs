@@ -6,6 +6,7 @@
 pub mod foreign_cluster;
 pub mod namespace_offloading;
 pub mod pod;
+pub mod quota;
 pub mod shadow_pod;
 
 /// What is answered to a request.

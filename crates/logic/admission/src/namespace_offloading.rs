@@ -1,7 +1,9 @@
 //! NamespaceOffloadings: one per namespace, whose mapping stays.
 
-use liqo_api::keys::object;
+use liqo_api::keys::{annotation, object};
 use liqo_api::offloading::{NamespaceOffloading, PodOffloadingStrategy};
+use liqo_offloading::eviction;
+use liqo_offloading::selector::Selector;
 
 use crate::Verdict;
 
@@ -14,6 +16,14 @@ pub fn validate(old: Option<&NamespaceOffloading>, new: &NamespaceOffloading) ->
             object::NAMESPACE_OFFLOADING
         ));
     }
+    let selector = &new.spec.cluster_selector;
+    // What is there already may go, even if it would not be let in today.
+    if new.metadata.deletion_timestamp.is_none()
+        && old.is_none_or(|old| old.spec.cluster_selector != *selector)
+        && let Err(error) = Selector::read(selector.as_ref())
+    {
+        return Verdict::Denied(error.to_string());
+    }
     let Some(old) = old else { return Verdict::Allowed };
     if old.spec.namespace_mapping_strategy != new.spec.namespace_mapping_strategy {
         return Verdict::denied(
@@ -24,12 +34,13 @@ pub fn validate(old: Option<&NamespaceOffloading>, new: &NamespaceOffloading) ->
     let strategy = new.spec.pod_offloading_strategy;
     if strategy != old.spec.pod_offloading_strategy
         && strategy != PodOffloadingStrategy::LocalAndRemote
+        && !eviction::is_wanted(new)
     {
-        return Verdict::Warned(
+        return Verdict::Warned(format!(
             "Pods that are already running stay where they are, even where the new \
-             podOffloadingStrategy would not place them"
-                .to_owned(),
-        );
+             podOffloadingStrategy would not place them; the annotation {}=true has them evicted",
+            annotation::EVICT_VIOLATING_PODS
+        ));
     }
     Verdict::Allowed
 }
@@ -63,6 +74,22 @@ mod tests {
         assert!(matches!(validate(Some(&offloading("offloading")), &strict), Verdict::Warned(_)));
         assert_eq!(validate(Some(&strict), &offloading("offloading")), Verdict::Allowed);
         assert_eq!(validate(Some(&strict), &strict), Verdict::Allowed);
+    }
+
+    #[test]
+    fn a_selector_without_sense_is_not_let_in() {
+        let mut wrong = offloading("offloading");
+        wrong.spec.cluster_selector = serde_json::from_value(serde_json::json!({
+            "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "a", "operator": "Like" }] }],
+        }))
+        .unwrap();
+        assert!(matches!(
+            validate(None, &wrong),
+            Verdict::Denied(why) if why.contains("'Like' is no operator")
+        ));
+        assert!(matches!(validate(Some(&offloading("offloading")), &wrong), Verdict::Denied(_)));
+        // One that was there before does not hold up the rest.
+        assert_eq!(validate(Some(&wrong), &wrong), Verdict::Allowed);
     }
 
     fn offloading(name: &str) -> NamespaceOffloading {

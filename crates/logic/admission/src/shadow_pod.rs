@@ -12,7 +12,10 @@ pub fn validate_new(pod: &ShadowPod, namespace: &Namespace) -> Verdict {
     let labels = namespace.metadata.labels.as_ref();
     let tenant = labels.and_then(|labels| labels.get(label::REMOTE_CLUSTER_ID));
     if tenant.map(String::as_str) == Some(origin) {
-        return Verdict::Allowed;
+        return match presumption(&pod.spec.pod) {
+            Some(why) => Verdict::Denied(why),
+            None => Verdict::Allowed,
+        };
     }
     let name = namespace.metadata.name.as_deref().unwrap_or_default();
     Verdict::Denied(format!("namespace {name} is not for pods of cluster {origin}"))
@@ -34,6 +37,38 @@ pub fn validate_change(old: &ShadowPod, new: &ShadowPod) -> Verdict {
         );
     }
     Verdict::Allowed
+}
+
+/// What a pod asks for that pods of other clusters are never given, and no virtual kubelet asks for.
+///
+/// These are ways out of the pod's namespace that no policy of pods would see: the host's own
+/// namespaces, a node that the scheduler did not choose, rank before this cluster's own pods, and
+/// credentials of this cluster. What a pod may do on its node otherwise is left to the policies of
+/// this cluster, which see the Pod as they see any other.
+pub fn presumption(spec: &PodSpec) -> Option<String> {
+    let is_set = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
+    let other_account =
+        |text: &Option<String>| text.as_deref().is_some_and(|text| !matches!(text, "" | "default"));
+    let takes_tokens = spec.volumes.iter().flatten().any(|volume| {
+        let sources =
+            volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        sources.into_iter().any(|source| source.service_account_token.is_some())
+    });
+    let asked = [
+        ("hostNetwork", spec.host_network == Some(true)),
+        ("hostPID", spec.host_pid == Some(true)),
+        ("hostIPC", spec.host_ipc == Some(true)),
+        ("nodeName", is_set(&spec.node_name)),
+        ("priorityClassName", is_set(&spec.priority_class_name)),
+        ("priority", spec.priority.is_some()),
+        ("serviceAccountName", other_account(&spec.service_account_name)),
+        ("serviceAccount", other_account(&spec.service_account)),
+        ("automountServiceAccountToken", spec.automount_service_account_token == Some(true)),
+        ("a serviceAccountToken of this cluster", takes_tokens),
+    ];
+    let asked: Vec<&str> =
+        asked.into_iter().filter_map(|(name, is_asked)| is_asked.then_some(name)).collect();
+    (!asked.is_empty()).then(|| format!("pods of other clusters cannot have {}", asked.join(", ")))
 }
 
 fn origin(pod: &ShadowPod) -> Option<&str> {
@@ -80,6 +115,31 @@ mod tests {
             let verdict = validate_new(&pod(origin, &json!({})), namespace);
             assert!(matches!(verdict, Verdict::Denied(_)), "{origin:?}");
         }
+    }
+
+    #[test]
+    fn a_pod_cannot_have_what_is_this_clusters_own() {
+        let token = json!({ "serviceAccountToken": { "path": "token" } });
+        let volume = json!({ "name": "a", "projected": { "sources": [token] } });
+        for wrong in [
+            json!({ "hostNetwork": true }),
+            json!({ "hostPID": true }),
+            json!({ "hostIPC": true }),
+            json!({ "nodeName": "master" }),
+            json!({ "priorityClassName": "system-node-critical" }),
+            json!({ "priority": 2_000_000_000 }),
+            json!({ "serviceAccountName": "admin" }),
+            json!({ "automountServiceAccountToken": true }),
+            json!({ "volumes": [volume] }),
+        ] {
+            let why = presumption(&pod(None, &wrong).spec.pod);
+            assert!(why.is_some_and(|why| why.starts_with("pods of other clusters")), "{wrong}");
+        }
+        let fine = json!({
+            "hostNetwork": false, "automountServiceAccountToken": false, "nodeName": "",
+            "serviceAccountName": "default",
+        });
+        assert_eq!(presumption(&pod(None, &fine).spec.pod), None);
     }
 
     #[test]

@@ -110,12 +110,10 @@ fn read_field(requirement: &NodeSelectorRequirement) -> Result<Requirement, Stri
         let key = &requirement.key;
         return Err(format!("nodes can be selected by the field {NAME_FIELD} only, not '{key}'"));
     }
-    match read_test(requirement)? {
-        test @ (Test::In(_) | Test::NotIn(_)) if values(requirement).len() == 1 => {
-            Ok(Requirement { label: None, test })
-        }
-        _ => Err("a field takes the operator In or NotIn, and one value".to_owned()),
-    }
+    let test = read_test(requirement)?;
+    let is_fit = matches!(test, Test::In(_) | Test::NotIn(_)) && values(requirement).len() == 1;
+    let wrong = || "a field takes the operator In or NotIn, and one value".to_owned();
+    is_fit.then_some(Requirement { label: None, test }).ok_or_else(wrong)
 }
 
 fn read_test(requirement: &NodeSelectorRequirement) -> Result<Test, String> {

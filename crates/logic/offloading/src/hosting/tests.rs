@@ -39,7 +39,7 @@ fn what_is_asked_for_is_made_as_peers_expect_it() {
 fn what_was_made_for_it_is_kept_and_mended() {
     let map = map(&json!({ "shop": "shop" }));
     let made = made(&map, "shop", "shop");
-    assert_eq!(steps(&map, &[made.clone()])[0].step, Step::Keep { mend: false });
+    assert_eq!(steps(&map, std::slice::from_ref(&made))[0].step, Step::Keep { mend: false });
     let unmarked = ObjectMeta { labels: None, ..made };
     assert_eq!(steps(&map, &[unmarked])[0].step, Step::Keep { mend: true });
 }
