@@ -14,6 +14,8 @@ pub const API_SERVER_NOT_READY: &str = "APIServerNotReady";
 pub const PEER_NOT_CLEANED: &str = "PeerNotCleaned";
 /// A selector of clusters makes no sense.
 pub const INVALID: &str = "Invalid";
+/// A namespace that a consumer asked for cannot be had.
+pub const CREATION_LOOP_BACK_OFF: &str = "CreationLoopBackOff";
 /// A tunnel, its rules or its routes have changed, or could not.
 pub const PROCESSING: &str = "Processing";
 /// An object, or the status of its copy, has been reflected.
@@ -46,6 +48,9 @@ pub const FROM_FOREIGN_CLUSTER: &str = "ForeignCluster";
 pub const FROM_RESOURCE_OFFER: &str = "ResourceOffer";
 /// Who reports on namespaces that extend to other clusters.
 pub const FROM_NAMESPACE_OFFLOADING: &str = "namespaceoffloading-controller";
+
+/// Who reports on namespaces of other clusters.
+pub const FROM_NAMESPACE_MAP: &str = "namespacemap-controller";
 
 /// Who reports on tunnels: the gateway of this address.
 pub fn from_gateway(pod: IpAddr) -> String {

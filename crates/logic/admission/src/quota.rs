@@ -145,13 +145,11 @@ impl Ledger {
         for starting in self.starting.values().filter(|one| one.origin == claim.origin) {
             used.add(&counted(&starting.demand));
         }
-        match excess(&claim.demand, &used, offered) {
-            Some(why) => Err(why),
-            None => {
-                self.starting.insert(key.into(), claim.clone());
-                Ok(())
-            }
+        if let Some(why) = excess(&claim.demand, &used, offered) {
+            return Err(why);
         }
+        self.starting.insert(key.into(), claim.clone());
+        Ok(())
     }
 
     /// Takes back that a pod was about to start.

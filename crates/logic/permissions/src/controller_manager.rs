@@ -102,7 +102,10 @@ fn offloading(permissions: Permissions) -> Permissions {
         )
         .cluster(
             "Namespaces and pods of tenants, and identities of peers in tenant namespaces.",
-            [on(CORE, ["namespaces", "pods", "secrets"]).manage()],
+            [
+                on(CORE, ["namespaces", "pods", "secrets"]).manage(),
+                on(CORE, ["pods"]).part("eviction").create(),
+            ],
         )
         .cluster(
             "What peers want here, and what is made of it.",

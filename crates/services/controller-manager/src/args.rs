@@ -137,7 +137,7 @@ pub struct SharingArgs {
     /// Refuses pods that exceed what was offered
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
     pub enable_resource_enforcement: bool,
-    /// Time between two comparisons of what is used with what was counted
+    /// Accepted without effect: what is used is followed, not compared from time to time
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     pub resource_validator_refresh_interval: Duration,
 }
@@ -200,6 +200,9 @@ pub struct OffloadingArgs {
     /// Offers storage, and provides volumes that follow their pods
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
     pub enable_storage: bool,
+    /// Labels of namespaces that are made for other clusters, such as those of Pod Security
+    #[arg(long, value_name = "NAME=VALUE,…", default_value = "")]
+    pub hosted_namespace_labels: Pairs,
     /// Storage class of volumes that follow their pods
     #[arg(long, value_name = "NAME", default_value = object::STORAGE_CLASS)]
     pub virtual_storage_class_name: String,

@@ -27,12 +27,14 @@ use crate::error::Error;
 use crate::foreign::ForeignClusters;
 use crate::monitor::Monitor;
 use crate::offer::{Offers, Policy};
+use crate::offloading;
 use crate::plugin::Plugin;
 use crate::probe::Probes;
 use crate::reader::Reader;
 use crate::request::{self, Requests};
 use crate::routes::{Routes, routes};
 use crate::virtual_node::VirtualNodes;
+use crate::webhooks::Quota;
 use crate::world::World;
 
 /// How many peers are probed at once: one that does not answer must not hold up the others.
@@ -44,12 +46,13 @@ pub async fn run(
     client: &Client,
     service: &Service,
     plugin: Option<Arc<Plugin>>,
+    quota: Option<Arc<Quota>>,
     synced: Check,
 ) {
     let home = args.home.cluster();
     let namespace = &args.home.liqo_namespace;
-    let (world, touched) = World::new(client, home, namespace, args.offloading.enable_storage);
-    let (routes, inboxes) = routes();
+    let (world, touched) = World::new(client, home, namespace, &args.offloading);
+    let (routes, inboxes, offloading_inboxes) = routes();
     routes.follow(&world, touched, service);
 
     let monitor = Arc::new(Monitor::default());
@@ -76,6 +79,8 @@ pub async fn run(
     info!(home = %world.home, "Controllers started");
 
     let controllers = Controllers::new(args, client, service, &world, &monitor, reader.into());
+    let queues = &controllers.queues;
+    offloading::start(args, client, service, &world, quota, queues, offloading_inboxes);
     controllers.start(service, inboxes);
     Controllers::follow_addresses(service, &world, &monitor, &routes);
     match plugin {
@@ -104,6 +109,35 @@ pub fn spawn(
 /// How many probes of a peer's API server fail before the peer is asked where it is.
 const SILENT_PROBES: u32 = 3;
 
+/// Starts queues, and counts how their runs end.
+pub struct Queues {
+    runs: Runs,
+}
+
+impl Queues {
+    /// Starts a queue that ends with the service.
+    pub fn start<F>(
+        &self,
+        service: &Service,
+        name: &'static str,
+        workers: u16,
+        mut inbox: Receiver<Key>,
+        work: impl Fn(Key) -> F + Send + Sync + 'static,
+    ) where
+        F: Future<Output = Result<Next, Error>> + Send + 'static,
+    {
+        let stop = service.stop.clone();
+        let runs = self.runs.clone();
+        let keys = poll_fn(move |context| inbox.poll_recv(context));
+        let keys = keys.take_until(stop.cancelled_owned());
+        service.tasks.spawn(name, async move {
+            let queue =
+                Queue::new(name).workers(workers).observed_by(|ending| runs.note(name, ending));
+            queue.run(keys, work).await;
+        });
+    }
+}
+
 struct Controllers {
     workers: u16,
     clusters: Arc<ForeignClusters>,
@@ -111,7 +145,7 @@ struct Controllers {
     requests: Arc<Requests>,
     offers: Arc<Offers>,
     nodes: Arc<VirtualNodes>,
-    runs: Runs,
+    queues: Queues,
 }
 
 impl Controllers {
@@ -167,56 +201,41 @@ impl Controllers {
             requests: Arc::new(requests),
             offers: Arc::new(offers),
             nodes: Arc::new(VirtualNodes::new(world.clone())),
-            runs: Runs::register(&service.metrics),
+            queues: Queues { runs: Runs::register(&service.metrics) },
         }
     }
 
     fn start(&self, service: &Service, inboxes: crate::routes::Inboxes) {
         let clusters = Arc::clone(&self.clusters);
-        self.queue(service, "foreign-clusters", self.workers, inboxes.clusters, move |key| {
-            let controller = Arc::clone(&clusters);
-            async move { controller.reconcile(key).await }
-        });
+        self.queues.start(
+            service,
+            "foreign-clusters",
+            self.workers,
+            inboxes.clusters,
+            move |key| {
+                let controller = Arc::clone(&clusters);
+                async move { controller.reconcile(key).await }
+            },
+        );
         let probes = Arc::clone(&self.probes);
-        self.queue(service, "api-servers", PROBES, inboxes.probes, move |key| {
+        self.queues.start(service, "api-servers", PROBES, inboxes.probes, move |key| {
             let controller = Arc::clone(&probes);
             async move { controller.reconcile(key).await }
         });
         let requests = Arc::clone(&self.requests);
-        self.queue(service, "requests", 1, inboxes.requests, move |key| {
+        self.queues.start(service, "requests", 1, inboxes.requests, move |key| {
             let controller = Arc::clone(&requests);
             async move { controller.reconcile(key).await }
         });
         let offers = Arc::clone(&self.offers);
-        self.queue(service, "offers", 1, inboxes.offers, move |key| {
+        self.queues.start(service, "offers", 1, inboxes.offers, move |key| {
             let controller = Arc::clone(&offers);
             async move { controller.reconcile(key).await }
         });
         let nodes = Arc::clone(&self.nodes);
-        self.queue(service, "virtual-nodes", 1, inboxes.nodes, move |key| {
+        self.queues.start(service, "virtual-nodes", 1, inboxes.nodes, move |key| {
             let controller = Arc::clone(&nodes);
             async move { controller.reconcile(key).await }
-        });
-    }
-
-    fn queue<F>(
-        &self,
-        service: &Service,
-        name: &'static str,
-        workers: u16,
-        mut inbox: Receiver<Key>,
-        work: impl Fn(Key) -> F + Send + Sync + 'static,
-    ) where
-        F: Future<Output = Result<Next, Error>> + Send + 'static,
-    {
-        let stop = service.stop.clone();
-        let runs = self.runs.clone();
-        let keys = poll_fn(move |context| inbox.poll_recv(context));
-        let keys = keys.take_until(stop.cancelled_owned());
-        service.tasks.spawn(name, async move {
-            let queue =
-                Queue::new(name).workers(workers).observed_by(|ending| runs.note(name, ending));
-            queue.run(keys, work).await;
         });
     }
 

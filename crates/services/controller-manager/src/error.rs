@@ -8,6 +8,7 @@ use liqo_identity::signing::CannotApply;
 use liqo_identity::tenant::Ambiguous;
 use liqo_kit::apply;
 use liqo_kit::client::IdentityError;
+use liqo_kit::keyed::chain;
 use liqo_kit::retry::{Failure, Retry};
 use liqo_sharing::quantity::NoQuantity;
 
@@ -57,6 +58,12 @@ pub enum Error {
     /// A name is not what it should be.
     #[error(transparent)]
     Name(#[from] InvalidName),
+    /// Something that a consumer asked for cannot be had.
+    #[error("{why}")]
+    Refused {
+        /// Why.
+        why: String,
+    },
     /// The resource plugin did not answer.
     #[error("the resource plugin at {address} failed: {reason}")]
     Plugin {
@@ -75,6 +82,16 @@ impl Error {
     pub fn request(attempt: &'static str) -> impl FnOnce(kube::Error) -> Self {
         move |source| Self::Request { attempt, source: Box::new(source) }
     }
+
+    /// What somebody is told who only has to know the reason.
+    pub fn told(&self) -> String {
+        if let Self::Request { source, .. } = self
+            && let kube::Error::Api(status) = &**source
+        {
+            return status.message.clone();
+        }
+        chain(self)
+    }
 }
 
 impl Failure for Error {
@@ -87,9 +104,11 @@ impl Failure for Error {
             Self::RefusedBefore { wait, .. } => Retry::After(*wait),
             Self::Name(_) | Self::Identity(_) => Retry::Never,
             Self::Reply(_) | Self::Tenant(_) => Retry::After(Duration::from_mins(1)),
-            Self::Application(_) | Self::Client(_) | Self::Plugin { .. } | Self::Quantity(_) => {
-                Retry::Soon
-            }
+            Self::Application(_)
+            | Self::Client(_)
+            | Self::Plugin { .. }
+            | Self::Quantity(_)
+            | Self::Refused { .. } => Retry::Soon,
         }
     }
 
@@ -105,6 +124,7 @@ impl Failure for Error {
             Self::Client(_) => "NoClient",
             Self::Tenant(_) => "AmbiguousTenant",
             Self::Name(_) => "InvalidName",
+            Self::Refused { .. } => "Refused",
             Self::Plugin { .. } | Self::Quantity(_) => "PluginFailed",
         }
     }

@@ -10,6 +10,7 @@ mod foreign;
 mod marks;
 mod monitor;
 mod offer;
+mod offloading;
 mod plugin;
 mod probe;
 mod reader;
@@ -72,12 +73,14 @@ async fn start(args: Args, service: Service) -> Result<(), Error> {
     }
     let announced = service.health.ready.add("webhooks");
     let (namespace, port) = (&args.home.liqo_namespace, args.process.webhook_port);
-    webhooks::serve(&client, namespace, port, &service, announced).await?;
+    let enforced = args.sharing.enable_resource_enforcement;
+    let quota = enforced.then(|| webhooks::count(&client, &service));
+    webhooks::serve(&client, namespace, port, quota.clone(), &service, announced).await?;
     let plugin = match args.sharing.resource_plugin_address.as_str() {
         "" => None,
         address => Some(Arc::new(Plugin::connect(address).await.map_err(Box::new)?)),
     };
-    let controllers = controllers::run(&args, &client, &service, plugin, synced);
+    let controllers = controllers::run(&args, &client, &service, plugin, quota, synced);
     if args.process.enable_leader_election {
         lead(&args, client.clone(), &service, controllers).await
     } else {

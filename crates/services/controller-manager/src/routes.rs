@@ -17,6 +17,7 @@ use liqo_kit::watch::Key;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::controllers::spawn;
+use crate::offloading::{self, Ways, ways};
 use crate::world::{Keys, Touched, World, is_copy, is_tenant_of, remote};
 
 /// How many keys may wait between a watch and a queue.
@@ -38,6 +39,8 @@ pub struct Routes {
     pub offers: Sender<Key>,
     /// To the controller of virtual nodes.
     pub nodes: Sender<Key>,
+    /// To the controllers of what reaches over clusters.
+    pub offloading: Ways,
 }
 
 /// The other ends.
@@ -55,8 +58,9 @@ pub struct Inboxes {
 }
 
 /// The ways, and their ends.
-pub fn routes() -> (Routes, Inboxes) {
+pub fn routes() -> (Routes, Inboxes, offloading::Inboxes) {
     let [clusters, probes, requests, offers, nodes] = [(); 5].map(|()| channel(ROOM));
+    let (offloading, offloading_inboxes) = ways();
     (
         Routes {
             clusters: clusters.0,
@@ -64,6 +68,7 @@ pub fn routes() -> (Routes, Inboxes) {
             requests: requests.0,
             offers: offers.0,
             nodes: nodes.0,
+            offloading,
         },
         Inboxes {
             clusters: clusters.1,
@@ -72,6 +77,7 @@ pub fn routes() -> (Routes, Inboxes) {
             offers: offers.1,
             nodes: nodes.1,
         },
+        offloading_inboxes,
     )
 }
 
@@ -88,8 +94,10 @@ impl Routes {
             kubelets,
             nodes,
             maps,
+            offloading,
             classes,
         } = touched;
+        self.offloading.follow(world, offloading, service);
         self.spawn(service, world, "watch clusters", clusters, Self::cluster);
         self.spawn(service, world, "watch requests", requests, Self::request);
         self.spawn(service, world, "watch offers", offers, Self::offer);
@@ -148,6 +156,7 @@ impl Routes {
             }
             None => found.extend(self.all_clusters(world)),
         }
+        found.extend(self.offloading.cluster(world, key));
         found
     }
 
@@ -180,10 +189,10 @@ impl Routes {
     }
 
     fn tenant(&self, world: &World, key: &Key) -> Vec<Wake> {
-        match world.cluster_of_tenant(&key.name) {
-            Some(foreign) => vec![(self.clusters.clone(), Key::of(&*foreign))],
-            None => vec![],
-        }
+        let mut found = self.offloading.tenant(world, key);
+        let foreign = world.cluster_of_tenant(&key.name);
+        found.extend(foreign.map(|foreign| (self.clusters.clone(), Key::of(&*foreign))));
+        found
     }
 
     fn shared(&self, world: &World, _: &Key) -> Vec<Wake> {
@@ -203,8 +212,9 @@ impl Routes {
     }
 
     fn node(&self, world: &World, key: &Key) -> Vec<Wake> {
-        let _ = world;
-        vec![(self.nodes.clone(), key.clone())]
+        let mut found = self.offloading.node(world, key);
+        found.push((self.nodes.clone(), key.clone()));
+        found
     }
 
     fn map(&self, world: &World, key: &Key) -> Vec<Wake> {
@@ -212,7 +222,9 @@ impl Routes {
         let foreign = world.cluster_of_tenant(namespace);
         let cluster = foreign.as_deref().and_then(remote);
         let nodes = cluster.map(|cluster| world.nodes_of(&cluster.id)).unwrap_or_default();
-        nodes.into_iter().map(|node| (self.nodes.clone(), Key::of(&*node))).collect()
+        let mut found = self.offloading.map(world, key);
+        found.extend(nodes.into_iter().map(|node| (self.nodes.clone(), Key::of(&*node))));
+        found
     }
 
     fn class(&self, world: &World, _: &Key) -> Vec<Wake> {

@@ -15,7 +15,7 @@ use tracing::debug;
 
 use crate::error::Error;
 use crate::marks;
-use crate::world::{World, remote, tenant_of};
+use crate::world::{World, is_copy, remote, tenant_of};
 
 /// The controller of virtual nodes.
 pub struct VirtualNodes {
@@ -62,13 +62,13 @@ impl VirtualNodes {
         let all = self.world.maps.objects().into_iter();
         let own: Vec<_> = all
             .filter(|map| {
-                map.labels().get(label::REMOTE_ID).map(String::as_str) == Some(id.as_str())
+                !is_copy(&**map)
+                    && map.labels().get(label::REMOTE_ID).map(String::as_str) == Some(id.as_str())
             })
             .collect();
         for map in own.iter().filter(|map| map.metadata.deletion_timestamp.is_none()) {
             let namespace = map.namespace().unwrap_or_default();
-            let api: Api<PartialObjectMeta<NamespaceMap>> =
-                Api::namespaced(self.world.client.clone(), &namespace);
+            let api: Api<NamespaceMap> = Api::namespaced(self.world.client.clone(), &namespace);
             self.maps.delete(&api, &**map).await?;
         }
         if own.is_empty() {
@@ -80,7 +80,7 @@ impl VirtualNodes {
 }
 
 /// Whether a map has the labels and the owner that it should have.
-fn is_already(want: &NamespaceMap, have: &PartialObjectMeta<NamespaceMap>) -> bool {
+fn is_already(want: &NamespaceMap, have: &NamespaceMap) -> bool {
     let labels = want.labels().iter().all(|(name, value)| have.labels().get(name) == Some(value));
     let owners = want
         .owner_references()

@@ -3,10 +3,12 @@
 //! Every replica serves them, leading or not. The rules themselves are in `liqo-admission`.
 
 mod certificate;
+mod quota;
 mod review;
 mod routes;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use kube::Client;
 use liqo_kit::admin;
@@ -17,6 +19,7 @@ use liqo_kit::tls::{self, TlsListener};
 use tracing::info;
 
 pub use self::certificate::Authority;
+pub use self::quota::Quota;
 pub use self::routes::{Lookups, routes};
 
 /// Webhooks cannot be served.
@@ -33,11 +36,22 @@ pub enum Error {
     Service(#[from] service::Error),
 }
 
+/// Counts what consumers use of their offers, until the service ends.
+pub fn count(client: &Client, service: &Service) -> Arc<Quota> {
+    let (quota, counting) = Quota::new(client);
+    let stop = service.stop.clone();
+    service.tasks.spawn("count what consumers use", async move {
+        Box::pin(stop.run_until_cancelled(counting)).await;
+    });
+    quota
+}
+
 /// Serves webhooks until the service ends; ready once the API server knows their certificate.
 pub async fn serve(
     client: &Client,
     namespace: &str,
     port: u16,
+    quota: Option<Arc<Quota>>,
     service: &Service,
     ready: Check,
 ) -> Result<SocketAddr, Error> {
@@ -49,7 +63,7 @@ pub async fn serve(
     let listener = admin::bind(&listen).await.map_err(refuse)?;
     let address = listener.local_addr().map_err(refuse)?;
     let listener = TlsListener::new(listener, certificate.server()).map_err(refuse)?;
-    let (lookups, following) = Lookups::new(client);
+    let (lookups, following) = Lookups::new(client, quota);
     let routes = routes(lookups);
     let stop = service.stop.clone();
     service.tasks.spawn_fallible("webhooks", async move {

@@ -21,6 +21,9 @@ use liqo_api::virtualkubelet::NamespaceMap;
 use liqo_identity::secret;
 use liqo_kit::watch::{Ended, Key, Store, watch};
 
+use crate::args::OffloadingArgs;
+use crate::offloading;
+
 /// The keys that a watch names.
 pub type Keys = std::pin::Pin<Box<dyn Stream<Item = Key> + Send>>;
 
@@ -57,8 +60,10 @@ pub struct World {
     pub kubelets: Store<Deployment>,
     /// Virtual nodes.
     pub nodes: Store<PartialObjectMeta<Node>>,
-    /// The namespace maps that are ours.
-    pub maps: Store<PartialObjectMeta<NamespaceMap>>,
+    /// The namespace maps, ours and received.
+    pub maps: Store<NamespaceMap>,
+    /// What is watched for namespaces and pods that reach over clusters.
+    pub offloading: offloading::Stores,
     /// Storage classes; not watched when no storage is offered.
     pub classes: Option<Store<StorageClass>>,
 }
@@ -83,13 +88,21 @@ pub struct Touched {
     pub nodes: Keys,
     /// Namespace maps.
     pub maps: Keys,
+    /// What is watched for namespaces and pods that reach over clusters.
+    pub offloading: offloading::Touched,
     /// Storage classes.
     pub classes: Keys,
 }
 
 impl World {
     /// Watches the cluster; stores are filled while the keys are read.
-    pub fn new(client: &Client, home: Cluster, namespace: &str, storage: bool) -> (Self, Touched) {
+    pub fn new(
+        client: &Client,
+        home: Cluster,
+        namespace: &str,
+        args: &OffloadingArgs,
+    ) -> (Self, Touched) {
+        let storage = args.enable_storage;
         let all = || client.clone();
         let (clusters, touched_clusters) = watch(Api::all(all()), Config::default());
         let (requests, touched_requests) = watch(Api::all(all()), Config::default());
@@ -118,7 +131,9 @@ impl World {
         let (kubelets, touched_kubelets) = watch(Api::all(all()), operator);
         let (nodes, touched_nodes) =
             watch(Api::all(all()), marked(label::TYPE, label::TYPE_VIRTUAL_NODE));
-        let (maps, touched_maps) = watch(Api::all(all()), marked(label::REPLICATION, label::TRUE));
+        let (maps, touched_maps) = watch(Api::all(all()), Config::default());
+        let (offloading, touched_offloading) =
+            offloading::Stores::new(client, args.enable_node_failure_controller);
         let (classes, touched_classes) = if storage {
             let (store, keys) = watch(Api::all(all()), Config::default());
             (Some(store), Box::pin(keys) as Keys)
@@ -142,6 +157,7 @@ impl World {
             kubelets,
             nodes,
             maps,
+            offloading,
             classes,
         };
         let mut tenant_objects: Vec<Keys> =
@@ -161,6 +177,7 @@ impl World {
             kubelets: Box::pin(touched_kubelets),
             nodes: Box::pin(touched_nodes),
             maps: Box::pin(touched_maps),
+            offloading: touched_offloading,
             classes: touched_classes,
         };
         (world, touched)
@@ -182,6 +199,7 @@ impl World {
             self.nodes.wait_until_ready().boxed(),
             self.maps.wait_until_ready().boxed(),
         ];
+        waits.extend(self.offloading.waits());
         waits.extend(self.bindings.iter().map(|store| store.wait_until_ready().boxed()));
         waits.extend(self.classes.iter().map(|store| store.wait_until_ready().boxed()));
         try_join_all(waits).await?;

@@ -71,6 +71,7 @@ pub fn attempt(error: &Error) -> Attempt {
         | Error::Tenant(_)
         | Error::Name(_)
         | Error::Plugin { .. }
+        | Error::Refused { .. }
         | Error::Quantity(_) => Attempt::Failed(told),
     }
 }

@@ -20,6 +20,7 @@ use liqo_api::offloading::NamespaceOffloading;
 use liqo_api::virtualkubelet::ShadowPod;
 use liqo_kit::watch::{Key, Store, watch};
 
+use super::quota::{Quota, Unknown};
 use super::review::{Answer, answer};
 
 /// What the rules have to know of other objects.
@@ -28,13 +29,19 @@ pub struct Lookups {
     client: Client,
     /// Asked for with every pod, so kept at hand.
     offloadings: Store<NamespaceOffloading>,
+    /// What consumers may use, if that is enforced.
+    quota: Option<Arc<Quota>>,
 }
 
 impl Lookups {
     /// Look-ups, and the future that keeps what is at hand true.
-    pub fn new(client: &Client) -> (Self, impl Future<Output = ()> + Send + use<>) {
+    pub fn new(
+        client: &Client,
+        quota: Option<Arc<Quota>>,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (offloadings, keys) = watch(Api::all(client.clone()), Config::default());
-        (Self { client: client.clone(), offloadings }, keys.for_each(|_| std::future::ready(())))
+        let this = Self { client: client.clone(), offloadings, quota };
+        (this, keys.for_each(|_| std::future::ready(())))
     }
 
     /// How a namespace is offloaded; what is not at hand yet is asked for.
@@ -48,6 +55,23 @@ impl Lookups {
         }
         let api: Api<NamespaceOffloading> = Api::namespaced(self.client.clone(), namespace);
         Ok(api.get_opt(object::NAMESPACE_OFFLOADING).await?.map(Arc::new))
+    }
+
+    /// Whether a ShadowPod may be made in a namespace: first whose it is, then how much it takes.
+    fn new_shadow_pod(
+        &self,
+        pod: &ShadowPod,
+        namespace: &Namespace,
+        rehearsal: bool,
+    ) -> Answer<ShadowPod> {
+        let verdict = shadow_pod::validate_new(pod, namespace);
+        match &self.quota {
+            Some(quota) if verdict == Verdict::Allowed => match quota.allow(pod, rehearsal) {
+                Ok(verdict) => Answer::Verdict(verdict),
+                Err(Unknown(why)) => Answer::Unknown(500, why),
+            },
+            Some(_) | None => Answer::Verdict(verdict),
+        }
     }
 
     async fn namespace(&self, name: &str) -> Result<Namespace, kube::Error> {
@@ -125,7 +149,7 @@ async fn validate_shadow_pod(State(lookups): State<Lookups>, body: Bytes) -> Res
         let namespace = request.namespace.clone().unwrap_or_default();
         match (request.operation, request.old_object, request.object) {
             (Operation::Create, _, Some(new)) => match lookups.namespace(&namespace).await {
-                Ok(namespace) => Answer::Verdict(shadow_pod::validate_new(&new, &namespace)),
+                Ok(namespace) => lookups.new_shadow_pod(&new, &namespace, request.dry_run),
                 Err(error) => {
                     Answer::Unknown(400, format!("cannot read namespace {namespace}: {error}"))
                 }

@@ -1,0 +1,271 @@
+//! The controller of ShadowPods: keeps a Pod alive for each, and reports its phase.
+//!
+//! One request makes the Pod and one reports each phase; nothing is asked and nothing is written
+//! when nothing changed.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use kube::api::{PartialObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use liqo_admission::shadow_pod::presumption;
+use liqo_api::keys::{label, manager};
+use liqo_api::virtualkubelet::{PodPhase, ShadowPod};
+use liqo_kit::keyed::Next;
+use liqo_kit::retry::or_gone;
+use liqo_kit::watch::Key;
+use liqo_offloading::shadow_pod::{self, Names, Owner};
+use liqo_offloading::slim::{SlimPod, SlimShadow};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::{debug, info};
+
+use crate::error::Error;
+use crate::webhooks::Quota;
+use crate::world::World;
+
+/// How long a pod may be pending before that is reported: most start sooner.
+const PENDING: Duration = Duration::from_secs(2);
+/// How long a reason is not written again that somebody has wiped out.
+const SILENCE: Duration = Duration::from_mins(5);
+
+/// The controller of ShadowPods.
+pub struct ShadowPods {
+    world: World,
+    /// What consumers may use, if that is enforced.
+    quota: Option<Arc<Quota>>,
+    memory: Mutex<HashMap<Key, Memory>>,
+}
+
+/// What is remembered of a ShadowPod.
+#[derive(Default)]
+struct Memory {
+    uid: Option<String>,
+    /// A digest of the names of labels and annotations that its Pod got.
+    names: Option<u64>,
+    /// When its Pod was first seen pending.
+    pending: Option<Instant>,
+    /// The reason that was written last, and when.
+    told: Option<(String, Instant)>,
+}
+
+impl ShadowPods {
+    /// The controller, with what it needs.
+    pub fn new(world: World, quota: Option<Arc<Quota>>) -> Self {
+        Self { world, quota, memory: Mutex::default() }
+    }
+
+    /// Brings a ShadowPod one step on.
+    pub async fn reconcile(&self, key: Key) -> Result<Next, Error> {
+        let shadow = self.world.offloading.shadows.object(&key);
+        let Some(shadow) = shadow.filter(|one| one.metadata.deletion_timestamp.is_none()) else {
+            self.memory().remove(&key);
+            return Ok(Next::AwaitChange);
+        };
+        if let Some(memory) = self.memory().get_mut(&key)
+            && memory.uid != shadow.uid()
+        {
+            *memory = Memory::default();
+        }
+        match self.world.offloading.pods.object(&key) {
+            None => self.make(&key, &shadow).await,
+            Some(pod) => match shadow_pod::owner(&shadow.metadata, &pod.metadata) {
+                Owner::This => self.follow(&key, &shadow, &pod).await,
+                // It goes with its own ShadowPod, which touches this one.
+                Owner::Earlier => Ok(Next::AwaitChange),
+                Owner::Stranger => self.refuse(&key, &shadow, taken(&key)).await,
+            },
+        }
+    }
+
+    /// Makes the Pod of a ShadowPod.
+    async fn make(&self, key: &Key, shadow: &SlimShadow) -> Result<Next, Error> {
+        let spec = match shadow.spec.pod.unpack() {
+            Ok(spec) => spec,
+            Err(error) => {
+                let why = format!("the pod cannot be read: {error}");
+                return self.refuse(key, shadow, Error::Refused { why }).await;
+            }
+        };
+        if shadow_pod::is_over(spec.restart_policy.as_deref(), shadow.phase()) {
+            return Ok(Next::AwaitChange);
+        }
+        if let Err(why) = self.is_allowed(key, shadow, &spec) {
+            return self.refuse(key, shadow, Error::Refused { why }).await;
+        }
+        let pods: Api<Pod> = Api::namespaced(self.world.client.clone(), namespace(key));
+        let params = PostParams {
+            field_manager: Some(manager::SHADOW_POD.to_owned()),
+            ..PostParams::default()
+        };
+        let error = match pods.create(&params, &shadow_pod::pod(shadow, spec)).await {
+            Ok(_) => {
+                debug!(pod = %key, "Pod made");
+                self.remember(key, shadow, |memory| memory.names = Some(digest(shadow)));
+                self.tell(key, shadow, None).await?;
+                return Ok(Next::AwaitChange);
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                match self.namesake(&pods, shadow).await? {
+                    // What was made a moment ago is seen in a moment.
+                    Owner::This | Owner::Earlier => return Ok(Next::AwaitChange),
+                    Owner::Stranger => taken(key),
+                }
+            }
+            Err(error) => Error::request("make a pod")(error),
+        };
+        if let Some(quota) = &self.quota {
+            quota.stay(key);
+        }
+        self.refuse(key, shadow, error).await
+    }
+
+    /// Whether a pod may be made, as far as that is for us to say.
+    fn is_allowed(&self, key: &Key, shadow: &SlimShadow, spec: &PodSpec) -> Result<(), String> {
+        if let Some(why) = presumption(spec) {
+            return Err(why);
+        }
+        let origin = shadow.labels().get(label::ORIGIN).map_or("", String::as_str);
+        let has_started = shadow.phase() != PodPhase::Unknown;
+        match &self.quota {
+            Some(quota) => quota.start(key, origin, spec, has_started),
+            None => Ok(()),
+        }
+    }
+
+    /// Whose the Pod is that has the name of a ShadowPod, and that no watch shows.
+    async fn namesake(&self, pods: &Api<Pod>, shadow: &SlimShadow) -> Result<Owner, Error> {
+        let found = pods.get_metadata_opt(&shadow.name_any()).await;
+        let found = found.map_err(Error::request("read the pod of that name"))?;
+        let Some(found) = found else { return Ok(Owner::Earlier) };
+        Ok(match found.labels().get(label::MANAGED_BY).map(String::as_str) {
+            Some(label::MANAGED_BY_SHADOW_POD) => {
+                shadow_pod::owner(&shadow.metadata, &found.metadata)
+            }
+            // The watch does not show it, so its end would not be noticed either.
+            Some(_) | None => Owner::Stranger,
+        })
+    }
+
+    /// Makes a Pod follow its ShadowPod, and reports its phase.
+    async fn follow(&self, key: &Key, shadow: &SlimShadow, pod: &SlimPod) -> Result<Next, Error> {
+        self.tell(key, shadow, None).await?;
+        if pod.metadata.deletion_timestamp.is_none() {
+            self.relabel(key, shadow, pod).await?;
+        }
+        let phase = pod.phase();
+        if phase == shadow.phase() || phase == PodPhase::Unknown {
+            return Ok(Next::AwaitChange);
+        }
+        let now = Instant::now();
+        if phase == PodPhase::Pending && shadow.phase() == PodPhase::Unknown {
+            let since = self.remember(key, shadow, |memory| *memory.pending.get_or_insert(now));
+            let left = PENDING.saturating_sub(now.duration_since(since));
+            if !left.is_zero() {
+                return Ok(Next::RequeueAfter(left));
+            }
+        }
+        let change = json!({ "metadata": { "uid": shadow.uid() }, "status": { "phase": phase } });
+        let api: Api<ShadowPod> = Api::namespaced(self.world.client.clone(), namespace(key));
+        let patched = api.patch_status(&key.name, &params(), &Patch::Merge(change)).await;
+        or_gone(patched).map_err(Error::request("report the phase of a pod"))?;
+        Ok(Next::AwaitChange)
+    }
+
+    async fn relabel(&self, key: &Key, shadow: &SlimShadow, pod: &SlimPod) -> Result<(), Error> {
+        let names = digest(shadow);
+        let before = self.remember(key, shadow, |memory| *memory.names.get_or_insert(names));
+        let api: Api<PartialObjectMeta<Pod>> =
+            Api::namespaced(self.world.client.clone(), namespace(key));
+        // Of those that went, the API server knows which were ours.
+        let written = if before == names {
+            Names::default()
+        } else {
+            let live = or_gone(api.get_metadata(&key.name).await);
+            let live = live.map_err(Error::request("read the labels of a pod"))?;
+            let records = live.and_then(|live| live.metadata.managed_fields).unwrap_or_default();
+            Names::written_by(manager::SHADOW_POD, &records)
+        };
+        if let Some(change) = shadow_pod::change(&shadow.metadata, &pod.metadata, &written) {
+            let patched = api.patch_metadata(&key.name, &params(), &Patch::Merge(change)).await;
+            or_gone(patched).map_err(Error::request("label a pod"))?;
+        }
+        self.remember(key, shadow, |memory| memory.names = Some(names));
+        Ok(())
+    }
+
+    /// Writes down why there is no Pod, and tries again later.
+    async fn refuse(&self, key: &Key, shadow: &SlimShadow, error: Error) -> Result<Next, Error> {
+        self.tell(key, shadow, Some(&error.told())).await?;
+        Err(error)
+    }
+
+    /// Writes on a ShadowPod why it has no Pod, or wipes that out.
+    async fn tell(&self, key: &Key, shadow: &SlimShadow, error: Option<&str>) -> Result<(), Error> {
+        let Some(change) = shadow_pod::told(&shadow.metadata, error) else { return Ok(()) };
+        let now = Instant::now();
+        let is_old = |memory: &mut Memory| match (&memory.told, error) {
+            // Whoever wiped it out would do so again: two who disagree must not race.
+            (Some((told, when)), Some(error)) => {
+                told == error && now.duration_since(*when) < SILENCE
+            }
+            (None, _) | (_, None) => false,
+        };
+        if self.remember(key, shadow, is_old) {
+            return Ok(());
+        }
+        let api: Api<ShadowPod> = Api::namespaced(self.world.client.clone(), namespace(key));
+        let change: Patch<Value> = Patch::Merge(change);
+        let patched = api.patch_metadata(&key.name, &params(), &change).await;
+        or_gone(patched).map_err(Error::request("write down why there is no pod"))?;
+        if let Some(error) = error {
+            info!(pod = %key, error, "No pod can be made");
+        }
+        self.remember(key, shadow, |memory| {
+            memory.told = error.map(|error| (error.to_owned(), now));
+        });
+        Ok(())
+    }
+
+    fn remember<T>(
+        &self,
+        key: &Key,
+        shadow: &SlimShadow,
+        change: impl FnOnce(&mut Memory) -> T,
+    ) -> T {
+        let mut all = self.memory();
+        let memory = all.entry(key.clone()).or_default();
+        memory.uid = shadow.uid();
+        change(memory)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn taken(key: &Key) -> Error {
+    let why = format!(
+        "there is a pod {key} that is not Liqo's; it has to go before another can have its name"
+    );
+    Error::Refused { why }
+}
+
+fn namespace(key: &Key) -> &str {
+    key.namespace.as_deref().unwrap_or_default()
+}
+
+fn digest(shadow: &SlimShadow) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    shadow_pod::names(&shadow.metadata).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn params() -> PatchParams {
+    let field_manager = Some(manager::SHADOW_POD.to_owned());
+    PatchParams { field_manager, ..PatchParams::default() }
+}
