@@ -23,7 +23,6 @@ use kube::api::{
     DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use kube::{Api, ResourceExt as _};
-use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
     ForeignCluster, PeeringConditionStatus as Status, PeeringConditionType as Kind, ResourceRequest,
 };
@@ -35,7 +34,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use self::component::LIMIT;
-use self::town::{Town, gone, is_there, wait};
+use self::town::{Town, gone, is, is_there, wait};
 
 const ROME: &str = "41543714-6e17-4c7b-9bc9-70de7f7ae64f";
 const MILAN: &str = "2cb4110a-c5e6-4a52-851d-d0e0d86c9174";
@@ -72,7 +71,7 @@ async fn two_clusters_peer_and_part() {
 async fn a_peer_that_is_dead_holds_up_nobody() {
     let (rome, milan) = tokio::join!(Town::found(ROME, "rome"), Town::found(MILAN, "milan"));
     rome.put_token(MILAN, &milan.token().await).await;
-    know_milan(&rome, &milan).await;
+    rome.know(&milan, "milan").await;
     let clusters: Api<ForeignCluster> = Api::all(rome.client());
     wait(clusters.clone(), "milan", is(Kind::OutgoingPeering, Status::Established)).await;
     drop(milan);
@@ -99,7 +98,7 @@ async fn an_identity_is_renewed_before_it_ends_and_nothing_notices() {
     let (rome, milan) = tokio::join!(Town::found(ROME, "rome"), short);
     milan.add_node("worker", "10", "64Gi").await;
     rome.put_token(MILAN, &milan.token().await).await;
-    know_milan(&rome, &milan).await;
+    rome.know(&milan, "milan").await;
     let clusters: Api<ForeignCluster> = Api::all(rome.client());
     wait(clusters.clone(), "milan", is(Kind::OutgoingPeering, Status::Established)).await;
     let before = clusters.get("milan").await.unwrap().status.unwrap();
@@ -127,7 +126,7 @@ async fn an_identity_is_renewed_before_it_ends_and_nothing_notices() {
 async fn a_wrong_token_leaves_nothing_behind(rome: &Town, milan: &Town) {
     rome.put_token(MILAN, "wrong").await;
     let start = Instant::now();
-    know_milan(rome, milan).await;
+    rome.know(milan, "milan").await;
     let clusters: Api<ForeignCluster> = Api::all(rome.client());
     let denied = wait(clusters, "milan", is(Kind::AuthenticationStatus, Status::Denied)).await;
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
@@ -346,32 +345,11 @@ async fn a_foreign_cluster_can_be_deleted(rome: &Town) {
     gone(clusters, "milan").await;
 }
 
-/// Makes milan known to rome, which wants its resources.
-async fn know_milan(rome: &Town, milan: &Town) {
-    let foreign = json!({
-        "apiVersion": "discovery.liqo.io/v1alpha1",
-        "kind": "ForeignCluster",
-        "metadata": {"name": "milan"},
-        "spec": {"foreignAuthUrl": milan.auth_url(), "outgoingPeeringEnabled": "Yes"},
-    });
-    let clusters: Api<ForeignCluster> = Api::all(rome.client());
-    let foreign = serde_json::from_value(foreign).unwrap();
-    clusters.create(&PostParams::default(), &foreign).await.unwrap();
-}
-
 /// Whether that much of the CPUs is offered.
 fn offers_cpu(amount: &'static str) -> impl Fn(Option<&ResourceOffer>) -> bool {
     move |offer| {
         let quota = offer.and_then(|offer| offer.spec.resource_quota.as_ref());
         let hard = quota.and_then(|quota| quota.hard.as_ref());
         hard.is_some_and(|hard| hard["cpu"].0 == amount)
-    }
-}
-
-/// Whether an aspect of a relation is as it should be.
-fn is(kind: Kind, status: Status) -> impl Fn(Option<&ForeignCluster>) -> bool {
-    move |foreign| {
-        let conditions = foreign.and_then(|foreign| foreign.status.as_ref());
-        conditions.is_some_and(|found| peering_status(&found.peering_conditions, kind) == status)
     }
 }

@@ -9,7 +9,9 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use liqo_api::keys::object;
 
 use crate::cluster::ClusterArguments;
-use crate::{completion, generate, install, peer, status, uninstall, unpeer, version};
+use crate::{
+    completion, generate, install, offload, peer, status, uninstall, unoffload, unpeer, version,
+};
 
 /// Name of the executable.
 const NAME: &str = "liqoctl";
@@ -46,6 +48,8 @@ pub enum Command {
     Generate(generate::Generate),
     Peer(peer::Peer),
     Unpeer(unpeer::Unpeer),
+    Offload(offload::Offload),
+    Unoffload(unoffload::Unoffload),
     Status(status::Status),
     Uninstall(uninstall::Uninstall),
     Version(version::Version),

@@ -8,11 +8,13 @@ mod generate;
 mod home;
 mod install;
 mod interrupt;
+mod offload;
 mod patience;
 mod peer;
 mod printer;
 mod status;
 mod uninstall;
+mod unoffload;
 mod unpeer;
 mod version;
 
@@ -61,6 +63,8 @@ fn run(invocation: &Invocation, printer: &Printer) -> Result<(), Failure> {
             }
             Command::Peer(command) => peer::run(command, cluster, printer).await,
             Command::Unpeer(command) => unpeer::run(command, cluster, printer).await,
+            Command::Offload(command) => offload::run(command, cluster, printer).await,
+            Command::Unoffload(command) => unoffload::run(command, cluster, printer).await,
             Command::Status(command) => status::run(command, cluster, printer).await,
             Command::Uninstall(command) => uninstall::run(command, cluster, printer).await,
             Command::Version(command) => version::run(command, cluster, printer).await,

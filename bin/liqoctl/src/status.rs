@@ -93,9 +93,9 @@ fn text(report: &Report, format: Option<Format>, printer: &Printer) -> Result<St
     }
 }
 
-/// The same for programs.
-fn for_programs(report: &impl Serialize, format: Format) -> Result<String, Failure> {
-    let unfit = |error| Failure::new("cannot print the status", error);
+/// Something for programs.
+pub fn for_programs(report: &impl Serialize, format: Format) -> Result<String, Failure> {
+    let unfit = |error| Failure::new("cannot print it", error);
     match format {
         Format::Json => serde_json::to_string_pretty(report).map_err(unfit),
         Format::Yaml => serde_json::to_value(report).map(|value| to_yaml(&value)).map_err(unfit),

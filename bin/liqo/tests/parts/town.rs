@@ -8,6 +8,10 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config, Resource, ResourceExt as _};
+use liqo_api::condition::peering_status;
+use liqo_api::discovery::{
+    ForeignCluster, PeeringConditionStatus as Status, PeeringConditionType as Kind,
+};
 use liqo_api::keys::object;
 use liqo_identity::secret;
 use liqo_testkit::ControlPlane;
@@ -33,13 +37,25 @@ pub struct Town {
 impl Town {
     /// Makes a cluster, and starts the components in it.
     pub async fn found(id: &str, name: &str) -> Self {
-        Self::signing(id, name, "1h").await
+        Self::built(id, name, "1h", &[]).await
     }
 
     /// Makes one whose certificates last as long as the text says.
     pub async fn signing(id: &str, name: &str, lifetime: &str) -> Self {
-        let controllers =
-            ["certificatesigningrequest-signing-controller", "garbage-collector-controller"];
+        Self::built(id, name, lifetime, &[]).await
+    }
+
+    /// Makes one whose controller manager has more flags.
+    pub async fn managed(id: &str, name: &str, flags: &[&str]) -> Self {
+        Self::built(id, name, "1h", flags).await
+    }
+
+    async fn built(id: &str, name: &str, lifetime: &str, flags: &[&str]) -> Self {
+        let controllers = [
+            "certificatesigningrequest-signing-controller",
+            "garbage-collector-controller",
+            "namespace-controller",
+        ];
         let lifetime = format!("--cluster-signing-duration={lifetime}");
         let plane = cluster::start(&controllers, &[&lifetime]).await;
         install(&plane.client()).await;
@@ -72,7 +88,7 @@ impl Town {
             PATIENCE,
         ];
         let more = [identity[0].as_str(), &identity[1]];
-        let words = [&words[..], &more].concat();
+        let words = [&words[..], &more, flags].concat();
         let manager = Component::start(&plane, "controller-manager", &words).unwrap();
         manager.says("Controllers started").await.unwrap();
         let words = [&["crd-replicator", PATIENCE][..], &more].concat();
@@ -97,6 +113,26 @@ impl Town {
         let secrets: Api<Secret> = Api::namespaced(self.client(), "liqo");
         let found = wait(secrets, object::AUTH_TOKEN_SECRET, is_there).await;
         secret::token(&found).unwrap().reveal().to_owned()
+    }
+
+    /// Peers with another one, whose resources it wants.
+    pub async fn peer(&self, other: &Self, id: &str, name: &str) {
+        self.put_token(id, &other.token().await).await;
+        self.know(other, name).await;
+        let clusters: Api<ForeignCluster> = Api::all(self.client());
+        wait(clusters, name, is(Kind::OutgoingPeering, Status::Established)).await;
+    }
+
+    /// Makes another one known, whose resources it wants.
+    pub async fn know(&self, other: &Self, name: &str) {
+        let foreign = json!({
+            "apiVersion": "discovery.liqo.io/v1alpha1",
+            "kind": "ForeignCluster",
+            "metadata": {"name": name},
+            "spec": {"foreignAuthUrl": other.auth_url(), "outgoingPeeringEnabled": "Yes"},
+        });
+        let clusters: Api<ForeignCluster> = Api::all(self.client());
+        clusters.create(&PostParams::default(), &read(foreign)).await.unwrap();
     }
 
     /// Puts down the token to present to another cluster.
@@ -207,6 +243,14 @@ pub fn is_there<K>(found: Option<&K>) -> bool {
     found.is_some()
 }
 
+/// Whether an aspect of a relation is as it should be.
+pub fn is(kind: Kind, status: Status) -> impl Fn(Option<&ForeignCluster>) -> bool {
+    move |foreign| {
+        let conditions = foreign.and_then(|foreign| foreign.status.as_ref());
+        conditions.is_some_and(|found| peering_status(&found.peering_conditions, kind) == status)
+    }
+}
+
 /// Grants the components what the chart grants them.
 async fn install(client: &Client) {
     let (auth, manager, replicator) = ("auth", "controller-manager", "crd-replicator");
@@ -217,6 +261,7 @@ async fn install(client: &Client) {
         ("remote-peering-incoming", &all[1..]),
         ("remote-peering-outgoing", &all[1..]),
         ("virtual-kubelet-local", &[manager]),
+        ("virtual-kubelet-remote", &[manager]),
         (auth, &[auth]),
         (manager, &[manager]),
         (replicator, &[replicator]),
@@ -246,6 +291,7 @@ fn server(plane: &ControlPlane) -> String {
     file.clusters[0].cluster.as_ref().unwrap().server.clone().unwrap()
 }
 
-fn read<K: DeserializeOwned>(value: Value) -> K {
+/// An object from its JSON.
+pub fn read<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }

@@ -5,7 +5,8 @@
 //! - [`selector`]: which clusters are selected; [`syntax`]: selectors as people type them;
 //! - [`names`]: what a namespace is called elsewhere;
 //! - [`stretch`]: a NamespaceOffloading, and what every NamespaceMap has to ask for;
-//! - [`report`]: what a NamespaceOffloading says of itself;
+//! - [`report`]: what a NamespaceOffloading says of itself; [`progress`]: what that means to
+//!   somebody who waits;
 //! - [`eviction`]: pods that are where they may not be any more.
 //!
 //! Of the cluster that hosts them:
@@ -18,6 +19,7 @@
 pub mod eviction;
 pub mod hosting;
 pub mod names;
+pub mod progress;
 pub mod report;
 pub mod selector;
 pub mod shadow_pod;
