@@ -36,6 +36,9 @@ Examples:
   # Print the object, to be applied later
   liqoctl offload namespace shop --output yaml";
 
+const MAPPING: &str =
+    "What the namespace is called elsewhere; it cannot change [default: DefaultName]";
+
 /// Extends namespaces to other clusters
 #[derive(Debug, clap::Args)]
 pub struct Offload {
@@ -63,8 +66,7 @@ struct OffloadNamespace {
     #[arg(long, value_name = "STRATEGY", value_enum, ignore_case = true)]
     #[arg(default_value_t = Pods::LocalAndRemote)]
     pod_offloading_strategy: Pods,
-    /// What the namespace is called elsewhere; it cannot change [default: `DefaultName`]
-    #[arg(long, value_name = "STRATEGY", value_enum, ignore_case = true)]
+    #[arg(long, value_name = "STRATEGY", value_enum, ignore_case = true, help = MAPPING)]
     namespace_mapping_strategy: Option<Mapping>,
     /// Labels that clusters have to have, as kubectl selects; given more than once, any may match
     #[arg(short = 'l', long = "selector", value_name = "SELECTOR")]
