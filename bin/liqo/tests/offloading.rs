@@ -8,6 +8,7 @@ mod cluster;
 #[path = "parts/component.rs"]
 mod component;
 #[path = "parts/town.rs"]
+#[expect(dead_code, reason = "each test needs some of it")]
 mod town;
 
 use std::fmt::Debug;

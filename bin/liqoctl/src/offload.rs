@@ -208,12 +208,14 @@ async fn write(
         }
         None => api.create(&PostParams::default(), &wanted).await,
     });
-    let written = written.await.map_err(|error| match &error {
-        kube::Error::Api(status) if status.code == 404 => {
-            Failure::new(format!("cannot offload namespace {namespace}"), error)
-                .hint("See with `liqoctl status` whether Liqo is installed.")
+    let written = written.await.map_err(|error| {
+        let is_unknown = matches!(&error, kube::Error::Api(status) if status.code == 404);
+        let failure = failed(error);
+        if is_unknown {
+            failure.hint("See with `liqoctl status` whether Liqo is installed.")
+        } else {
+            failure
         }
-        _ => failed(error),
     })?;
     let verb = if known.is_some() { "changed" } else { "enabled" };
     printer.success(format!("Offloading of namespace {namespace} {verb}"));

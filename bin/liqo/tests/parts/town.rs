@@ -30,6 +30,7 @@ const PATIENCE: &str = "--unreachable-peer-patience=3s";
 pub struct Town {
     plane: ControlPlane,
     auth_url: String,
+    webhook_port: u16,
     components: Vec<Component>,
     _folder: TempDir,
 }
@@ -91,11 +92,15 @@ impl Town {
         let words = [&words[..], &more, flags].concat();
         let manager = Component::start(&plane, "controller-manager", &words).unwrap();
         manager.says("Controllers started").await.unwrap();
+        let line = manager.says("Serving webhooks").await.unwrap();
+        let (_, webhooks) = line.split_once("address=").unwrap();
+        let webhooks = webhooks.split(' ').next().unwrap();
+        let webhook_port = webhooks.rsplit(':').next().unwrap().parse().unwrap();
         let words = [&["crd-replicator", PATIENCE][..], &more].concat();
         let replicator = Component::start(&plane, "crd-replicator", &words).unwrap();
         let auth_url = format!("https://{address}");
         let components = vec![auth, manager, replicator];
-        Self { plane, auth_url, components, _folder: folder }
+        Self { plane, auth_url, webhook_port, components, _folder: folder }
     }
 
     /// A client with all rights.
@@ -106,6 +111,11 @@ impl Town {
     /// Where its authentication service is.
     pub fn auth_url(&self) -> &str {
         &self.auth_url
+    }
+
+    /// The port of the webhooks.
+    pub fn webhook_port(&self) -> u16 {
+        self.webhook_port
     }
 
     /// The token that peers have to present.
