@@ -60,10 +60,10 @@ async fn namespaces_and_pods_reach_over_clusters() {
     pods_that_are_in_the_wrong_place_are_evicted_if_that_is_asked_for(&rome).await;
     Box::pin(a_pod_is_kept_alive_for_its_shadow(&milan)).await;
     what_is_over_stays_over(&milan).await;
-    a_pod_of_somebody_else_is_left_alone(&milan).await;
+    Box::pin(a_pod_of_somebody_else_is_left_alone(&milan)).await;
     Box::pin(what_policies_refuse_is_told_and_tried_again(&milan)).await;
     more_than_was_offered_is_not_to_be_had(&milan).await;
-    pods_leave_a_node_that_has_failed(&milan).await;
+    Box::pin(pods_leave_a_node_that_has_failed(&milan)).await;
     what_is_offloaded_no_more_is_gone(&rome, &milan).await;
     Box::pin(endpoints_are_ready_while_their_cluster_answers(rome, &milan)).await;
     milan.close().await;
