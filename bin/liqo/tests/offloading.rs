@@ -49,7 +49,7 @@ async fn namespaces_and_pods_reach_over_clusters() {
     let (rome, milan) = found;
     milan.add_node("worker", "10", "64Gi").await;
     rome.peer(&milan, MILAN, "milan").await;
-    stand_for_milan(&rome).await;
+    stand_for_milan(&rome, "north").await;
 
     a_namespace_reaches_the_other_cluster(&rome, &milan).await;
     the_label_is_put_back(&rome).await;
@@ -64,6 +64,7 @@ async fn namespaces_and_pods_reach_over_clusters() {
     Box::pin(what_policies_refuse_is_told_and_tried_again(&milan)).await;
     more_than_was_offered_is_not_to_be_had(&milan).await;
     Box::pin(pods_leave_a_node_that_has_failed(&milan)).await;
+    a_cluster_that_is_left_gives_namespaces_back(&rome, &milan).await;
     what_is_offloaded_no_more_is_gone(&rome, &milan).await;
     Box::pin(endpoints_are_ready_while_their_cluster_answers(rome, &milan)).await;
     milan.close().await;
@@ -74,7 +75,7 @@ async fn an_offloading_ends_though_its_peer_is_dead() {
     let found = tokio::join!(Town::found(ROME, "rome"), Town::found(MILAN, "milan"));
     let (rome, milan) = found;
     rome.peer(&milan, MILAN, "milan").await;
-    stand_for_milan(&rome).await;
+    stand_for_milan(&rome, "north").await;
     cluster::namespace(&rome.client(), "shop").await;
     let offloadings = offload(&rome, "shop", &json!({})).await;
     wait(offloadings.clone(), "offloading", is_phase(OffloadingPhase::Ready)).await;
@@ -324,6 +325,22 @@ async fn pods_leave_a_node_that_has_failed(milan: &Town) {
     gone(pods, "stuck").await;
 }
 
+async fn a_cluster_that_is_left_gives_namespaces_back(rome: &Town, milan: &Town) {
+    let nodes: Api<Node> = Api::all(rome.client());
+    nodes.delete("liqo-milan", &DeleteParams::default()).await.unwrap();
+    gone(nodes, "liqo-milan").await;
+    gone(Api::<NamespaceMap>::namespaced(rome.client(), AT_ROME), "milan-ee0b4a").await;
+    gone(Api::<NamespaceMap>::namespaced(milan.client(), AT_MILAN), "milan-ee0b4a").await;
+    gone(Api::<Namespace>::all(milan.client()), SHOP).await;
+    let offloadings: Api<NamespaceOffloading> = Api::namespaced(rome.client(), "shop");
+    let nowhere = is_phase(OffloadingPhase::NoClusterSelected);
+    wait(offloadings.clone(), "offloading", nowhere).await;
+
+    stand_for_milan(rome, "south").await;
+    wait(offloadings, "offloading", is_phase(OffloadingPhase::Ready)).await;
+    wait(Api::<Namespace>::all(milan.client()), SHOP, is_there).await;
+}
+
 async fn what_is_offloaded_no_more_is_gone(rome: &Town, milan: &Town) {
     for (namespace, there) in [("stall", "stall"), ("shop", SHOP)] {
         let offloadings: Api<NamespaceOffloading> = Api::namespaced(rome.client(), namespace);
@@ -369,9 +386,9 @@ async fn endpoints_are_ready_while_their_cluster_answers(rome: Town, milan: &Tow
 }
 
 /// Makes the virtual node that stands for milan at rome.
-async fn stand_for_milan(rome: &Town) {
+async fn stand_for_milan(rome: &Town, region: &str) {
     let labels = json!({
-        "liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": MILAN, "region": "north",
+        "liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": MILAN, "region": region,
     });
     let nodes: Api<Node> = Api::all(rome.client());
     create(&nodes, json!({"metadata": {"name": "liqo-milan", "labels": labels}})).await;

@@ -19,7 +19,7 @@ use liqo_kit::tls::{self, TlsListener};
 use tracing::info;
 
 pub use self::certificate::Authority;
-pub use self::quota::Quota;
+pub use self::quota::{COUNTING, Quota};
 pub use self::routes::{Lookups, routes};
 
 /// Webhooks cannot be served.

@@ -156,8 +156,12 @@ impl Hosting {
     ) -> Result<(), Error> {
         let want = binding(map, consumer, namespace);
         let known = self.world.offloading.bindings.object(&Key::of(&want));
+        // Others may have put marks of their own on it.
+        let has = |all: &BTreeMap<String, String>, some: &BTreeMap<String, String>| {
+            some.iter().all(|(name, value)| all.get(name) == Some(value))
+        };
         let is_open = known.is_some_and(|known| {
-            known.labels() == want.labels() && known.annotations() == want.annotations()
+            has(known.labels(), want.labels()) && has(known.annotations(), want.annotations())
         });
         if is_open && !is_new {
             return Ok(());

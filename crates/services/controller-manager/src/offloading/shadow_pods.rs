@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tracing::{debug, info};
 
 use crate::error::Error;
-use crate::webhooks::Quota;
+use crate::webhooks::{COUNTING, Quota};
 use crate::world::World;
 
 /// How long a pod may be pending before that is reported: most start sooner.
@@ -93,6 +93,10 @@ impl ShadowPods {
         };
         if shadow_pod::is_over(spec.restart_policy.as_deref(), shadow.phase()) {
             return Ok(Next::AwaitChange);
+        }
+        if self.quota.as_ref().is_some_and(|quota| !quota.is_ready()) {
+            // That is nobody's fault, and over in a moment.
+            return Err(Error::Refused { why: COUNTING.to_owned() });
         }
         if let Err(why) = self.is_allowed(key, shadow, &spec) {
             return self.refuse(key, shadow, Error::Refused { why }).await;

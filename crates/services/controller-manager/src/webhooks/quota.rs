@@ -21,6 +21,9 @@ use liqo_offloading::shadow_pod::is_over;
 use liqo_sharing::amounts::Amounts;
 use tracing::warn;
 
+/// What is said while nothing can be said.
+pub const COUNTING: &str = "what is used of offers is still being counted";
+
 /// What consumers use of their offers.
 pub struct Quota {
     offers: Store<ResourceOffer>,
@@ -46,10 +49,15 @@ impl Quota {
         })
     }
 
+    /// Whether everything has been counted.
+    pub fn is_ready(&self) -> bool {
+        *self.is_ready.borrow()
+    }
+
     /// Whether a new ShadowPod may be made.
     pub fn allow(&self, pod: &ShadowPod, rehearsal: bool) -> Result<Verdict, Unknown> {
-        if !*self.is_ready.borrow() {
-            return Err(Unknown("what is used of offers is still being counted".to_owned()));
+        if !self.is_ready() {
+            return Err(Unknown(COUNTING.to_owned()));
         }
         let demand = match demand(&pod.spec.pod) {
             Ok(demand) => demand,
@@ -72,9 +80,6 @@ impl Quota {
     ) -> Result<(), String> {
         if has_started {
             return Ok(());
-        }
-        if !*self.is_ready.borrow() {
-            return Err("what is used of offers is still being counted".to_owned());
         }
         let demand = demand(spec)?;
         let offered = self.offered(origin)?;
