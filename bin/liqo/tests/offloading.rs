@@ -46,7 +46,7 @@ async fn namespaces_and_pods_reach_over_clusters() {
         "--disable-internal-network",
     ];
     let found = tokio::join!(Town::found(ROME, "rome"), Town::managed(MILAN, "milan", &flags));
-    let (rome, milan) = found;
+    let (mut rome, mut milan) = found;
     milan.add_node("worker", "10", "64Gi").await;
     rome.peer(&milan, MILAN, "milan").await;
     stand_for_milan(&rome, "north").await;
@@ -55,9 +55,11 @@ async fn namespaces_and_pods_reach_over_clusters() {
     the_label_is_put_back(&rome).await;
     a_namespace_that_somebody_deletes_is_made_again(&milan).await;
     a_grant_that_somebody_deletes_is_made_again(&milan).await;
+    a_namespace_whose_map_is_gone_goes(&milan).await;
     the_selector_decides_and_so_do_the_labels_of_nodes(&rome, &milan).await;
     a_name_that_is_taken_is_left_alone(&rome, &milan).await;
     pods_that_are_in_the_wrong_place_are_evicted_if_that_is_asked_for(&rome).await;
+    Box::pin(a_new_controller_manager_writes_nothing_again(&mut rome, &mut milan)).await;
     Box::pin(a_pod_is_kept_alive_for_its_shadow(&milan)).await;
     what_is_over_stays_over(&milan).await;
     Box::pin(a_pod_of_somebody_else_is_left_alone(&milan)).await;
@@ -156,6 +158,20 @@ async fn a_grant_that_somebody_deletes_is_made_again(milan: &Town) {
     wait(bindings, AT_MILAN, is_another(old)).await;
 }
 
+async fn a_namespace_whose_map_is_gone_goes(milan: &Town) {
+    let namespaces: Api<Namespace> = Api::all(milan.client());
+    let maker = format!("{AT_MILAN}/gone-000000");
+    let left = json!({"metadata": {
+        "name": "left",
+        "labels": {"liqo.io/remote-cluster-id": ROME},
+        "annotations": {
+            "liqo.io/managed-by-namespace-map": maker, "liqo.io/original-name": "left",
+        },
+    }});
+    create(&namespaces, left).await;
+    gone(namespaces, "left").await;
+}
+
 async fn the_selector_decides_and_so_do_the_labels_of_nodes(rome: &Town, milan: &Town) {
     let offloadings: Api<NamespaceOffloading> = Api::namespaced(rome.client(), "shop");
     let south = json!({"key": "region", "operator": "In", "values": ["south"]});
@@ -213,6 +229,59 @@ async fn pods_that_are_in_the_wrong_place_are_evicted_if_that_is_asked_for(rome:
         labels.is_some_and(|labels| !labels.contains_key("liqo.io/scheduling-enabled"))
     };
     wait(namespaces, "stall", is_unlabelled).await;
+}
+
+async fn a_new_controller_manager_writes_nothing_again(rome: &mut Town, milan: &mut Town) {
+    let shadows = shadow(milan, "calm", &json!({"containers": [container()]})).await;
+    let pods: Api<Pod> = Api::namespaced(milan.client(), SHOP);
+    wait(pods.clone(), "calm", is_there).await;
+    become_phase(&pods, "calm", "Running").await;
+    wait(shadows.clone(), "calm", is_pod_phase(PodPhase::Running)).await;
+    let before = versions(rome, milan).await;
+    rome.restart_manager().await;
+    milan.restart_manager().await;
+    // What is asked for now has been worked on, and so has everything that was there before.
+    shadow(milan, "later", &json!({"containers": [container()]})).await;
+    wait(pods.clone(), "later", is_there).await;
+    cluster::namespace(&rome.client(), "later").await;
+    let offloadings = offload(rome, "later", &json!({"clusterSelector": nowhere()})).await;
+    let none = is_phase(OffloadingPhase::NoClusterSelected);
+    wait(offloadings.clone(), "offloading", none).await;
+    assert_eq!(versions(rome, milan).await, before);
+    offloadings.delete("offloading", &DeleteParams::default()).await.unwrap();
+    gone(offloadings, "offloading").await;
+    for name in ["calm", "later"] {
+        shadows.delete(name, &DeleteParams::default()).await.unwrap();
+        gone(pods.clone(), name).await;
+    }
+}
+
+/// The versions of everything that one namespace and one pod consist of.
+async fn versions(rome: &Town, milan: &Town) -> Vec<Option<String>> {
+    let (here, there) = (rome.client(), milan.client());
+    vec![
+        version::<Namespace>(Api::all(here.clone()), "shop").await,
+        version::<NamespaceOffloading>(Api::namespaced(here.clone(), "shop"), "offloading").await,
+        version::<NamespaceMap>(Api::namespaced(here, AT_ROME), "milan-ee0b4a").await,
+        version::<NamespaceMap>(Api::namespaced(there.clone(), AT_MILAN), "milan-ee0b4a").await,
+        version::<Namespace>(Api::all(there.clone()), SHOP).await,
+        version::<RoleBinding>(Api::namespaced(there.clone(), SHOP), AT_MILAN).await,
+        version::<ShadowPod>(Api::namespaced(there.clone(), SHOP), "calm").await,
+        version::<Pod>(Api::namespaced(there, SHOP), "calm").await,
+    ]
+}
+
+async fn version<K>(api: Api<K>, name: &str) -> Option<String>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    api.get_metadata(name).await.unwrap().resource_version()
+}
+
+/// A selector that selects no cluster.
+fn nowhere() -> Value {
+    let label = json!({"key": "no", "operator": "Exists"});
+    json!({"nodeSelectorTerms": [{"matchExpressions": [label]}]})
 }
 
 async fn a_pod_is_kept_alive_for_its_shadow(milan: &Town) {

@@ -26,11 +26,16 @@ use super::component::{Component, LIMIT, grant};
 /// How long the end of a peering waits for who is out of reach.
 const PATIENCE: &str = "--unreachable-peer-patience=3s";
 
+/// The place of the controller manager among the components.
+const MANAGER: usize = 1;
+
 /// A cluster of the test.
 pub struct Town {
     plane: ControlPlane,
     auth_url: String,
     webhook_port: u16,
+    /// How the controller manager was started.
+    manager: Vec<String>,
     components: Vec<Component>,
     _folder: TempDir,
 }
@@ -96,11 +101,12 @@ impl Town {
         let (_, webhooks) = line.split_once("address=").unwrap();
         let webhooks = webhooks.split(' ').next().unwrap();
         let webhook_port = webhooks.rsplit(':').next().unwrap().parse().unwrap();
-        let words = [&["crd-replicator", PATIENCE][..], &more].concat();
-        let replicator = Component::start(&plane, "crd-replicator", &words).unwrap();
+        let replicating = [&["crd-replicator", PATIENCE][..], &more].concat();
+        let replicator = Component::start(&plane, "crd-replicator", &replicating).unwrap();
         let auth_url = format!("https://{address}");
         let components = vec![auth, manager, replicator];
-        Self { plane, auth_url, webhook_port, components, _folder: folder }
+        let manager = words.iter().map(|word| (*word).to_owned()).collect();
+        Self { plane, auth_url, webhook_port, manager, components, _folder: folder }
     }
 
     /// A client with all rights.
@@ -215,6 +221,16 @@ impl Town {
         request.spec.request = k8s_openapi::ByteString(pem.into_bytes());
         theirs.create(&PostParams::default(), &request).await.unwrap();
         wait(admin, name, is_there).await;
+    }
+
+    /// Ends the controller manager, and starts another.
+    pub async fn restart_manager(&mut self) {
+        let (status, log) = self.components.remove(MANAGER).stop().await.unwrap();
+        assert!(status.success(), "{log}");
+        let words: Vec<&str> = self.manager.iter().map(String::as_str).collect();
+        let manager = Component::start(&self.plane, "controller-manager", &words).unwrap();
+        manager.says("Controllers started").await.unwrap();
+        self.components.insert(MANAGER, manager);
     }
 
     /// Ends the components, which must end well and in time.

@@ -15,7 +15,7 @@ use liqo_kit::events::{Events, Note};
 use liqo_kit::keyed::{Next, chain};
 use liqo_kit::retry::or_gone;
 use liqo_kit::watch::Key;
-use liqo_offloading::hosting::{Entry, Host, Step, binding, is_made_for, phase};
+use liqo_offloading::hosting::{Entry, Host, Step, binding, is_made_for, maker, phase};
 use liqo_replication::patch;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -42,8 +42,10 @@ impl Hosting {
 
     /// Brings a NamespaceMap one step on.
     pub async fn reconcile(&self, key: Key) -> Result<Next, Error> {
-        let map = self.world.maps.object(&key).filter(|map| is_copy(&**map));
-        let Some(map) = map else { return Ok(Next::AwaitChange) };
+        let Some(map) = self.world.maps.object(&key) else { return self.sweep(&key).await };
+        if !is_copy(&*map) {
+            return Ok(Next::AwaitChange);
+        }
         let Some(consumer) = self.consumer(&map) else { return Ok(Next::AwaitChange) };
         let tenant = map.namespace().unwrap_or_default();
         let api: Api<NamespaceMap> = Api::namespaced(self.world.client.clone(), &tenant);
@@ -75,6 +77,34 @@ impl Hosting {
         report(&api, &map, &status).await?;
         // The others are not held up by one that failed.
         failure.map_or(Ok(Next::AwaitChange), Err)
+    }
+
+    /// Deletes what was made for a NamespaceMap that went without a word: whoever may write to it
+    /// can also take off the finalizer that it waits for.
+    async fn sweep(&self, key: &Key) -> Result<Next, Error> {
+        let all = self.world.offloading.namespaces.objects();
+        let text = key.to_string();
+        let left = all.into_iter().filter(|namespace| {
+            maker(&namespace.metadata) == Some(text.as_str())
+                && namespace.labels().contains_key(label::REMOTE_CLUSTER_ID)
+                && namespace.metadata.deletion_timestamp.is_none()
+        });
+        let left: Vec<_> = left.collect();
+        if left.is_empty() {
+            return Ok(Next::AwaitChange);
+        }
+        let tenant = key.namespace.as_deref().unwrap_or_default();
+        let maps: Api<NamespaceMap> = Api::namespaced(self.world.client.clone(), tenant);
+        let live = maps.get_metadata_opt(&key.name).await;
+        // What is there but not seen yet is going to touch this.
+        if live.map_err(Error::request("read the map of a namespace"))?.is_none() {
+            let api: Api<PartialObjectMeta<Namespace>> = Api::all(self.world.client.clone());
+            for namespace in left {
+                self.namespaces.delete(&api, &*namespace).await?;
+                warn!(namespace = namespace.name_any(), map = %key, "Namespace without a map deleted");
+            }
+        }
+        Ok(Next::AwaitChange)
     }
 
     /// Whose a NamespaceMap is: that of the cluster that its namespace is kept for.

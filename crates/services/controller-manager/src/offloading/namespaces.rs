@@ -9,7 +9,6 @@ use kube::api::{PartialObjectMeta, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use liqo_api::discovery::ForeignCluster;
 use liqo_api::keys::{event, finalizer, label, manager, object};
-use liqo_api::names::ClusterId;
 use liqo_api::offloading::{NamespaceOffloading, NamespaceOffloadingStatus};
 use liqo_api::virtualkubelet::NamespaceMap;
 use liqo_kit::events::{Events, Note};
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use super::eviction::Evictions;
 use crate::error::Error;
 use crate::marks;
-use crate::world::{World, is_copy};
+use crate::world::{World, is_copy, remote};
 
 /// The controller of NamespaceOffloadings.
 pub struct Namespaces {
@@ -104,12 +103,14 @@ impl Namespaces {
         let mut maps = self.world.maps.objects();
         maps.retain(|map| !is_copy(&**map));
         maps.sort_by_key(|map| map.name_any());
-        let seen = maps.into_iter().map(|map| {
-            let id = map.labels().get(label::REMOTE_CLUSTER_ID).cloned().unwrap_or_default();
-            let cluster = id.parse().ok().and_then(|id: ClusterId| self.world.cluster(&id));
-            let is_given_up =
-                cluster.is_some_and(|cluster| is_silent(&cluster, self.patience, now));
-            Seen { node: nodes.get(&id).cloned(), map, is_given_up }
+        let seen = maps.into_iter().filter_map(|map| {
+            let foreign = self.world.cluster_of_tenant(&map.namespace()?)?;
+            let cluster = remote(&foreign)?;
+            // Peers may write into their tenant namespaces: only this one is ours.
+            let is_ours = map.name_any() == cluster.unique_name().as_str();
+            let node = nodes.get(cluster.id.as_str()).cloned();
+            let is_given_up = is_silent(&foreign, self.patience, now);
+            is_ours.then_some(Seen { map, node, is_given_up })
         });
         seen.collect()
     }

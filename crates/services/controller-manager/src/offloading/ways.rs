@@ -129,10 +129,9 @@ impl Ways {
         let namespace = world.offloading.namespaces.object(key);
         let made_by = namespace.as_ref().and_then(|namespace| maker(&namespace.metadata));
         let copies = world.maps.objects().into_iter().filter(|map| is_copy(&**map));
-        let hosts = copies.filter(|map| {
-            made_by == Some(Key::of(&**map).to_string().as_str()) || concerns(map, name)
-        });
-        found.extend(hosts.map(|map| (self.maps.clone(), Key::of(&*map))));
+        let hosts = copies.filter(|map| concerns(map, name)).map(|map| Key::of(&*map));
+        let hosts: BTreeSet<Key> = hosts.chain(made_by.and_then(map_key)).collect();
+        found.extend(hosts.into_iter().map(|map| (self.maps.clone(), map)));
         found
     }
 
@@ -140,9 +139,7 @@ impl Ways {
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let namespace = world.offloading.namespaces.object(&Key::cluster(namespace));
         let made_by = namespace.as_ref().and_then(|namespace| maker(&namespace.metadata));
-        let map = made_by.and_then(|text| text.split_once('/'));
-        let map = map.map(|(namespace, name)| Key::namespaced(namespace, name));
-        map.map(|map| (self.maps.clone(), map)).into_iter().collect()
+        made_by.and_then(map_key).map(|map| (self.maps.clone(), map)).into_iter().collect()
     }
 
     /// Those that a NamespaceMap concerns.
@@ -165,6 +162,7 @@ impl Ways {
                 let key = |name: &String| Key::namespaced(name, object::NAMESPACE_OFFLOADING);
                 changed.map(|name| (self.namespaces.clone(), key(name))).collect()
             }
+            // It was not ours, as far as anybody knows.
             (None, None) => vec![(self.maps.clone(), key.clone())],
             (Some(_), None) | (None, Some(_)) => self.all_namespaces(world),
         }
@@ -233,6 +231,11 @@ impl Ways {
     fn failing(&self, _: &World, key: &Key) -> Vec<Wake> {
         vec![(self.nodes.clone(), key.clone())]
     }
+}
+
+/// The NamespaceMap that a namespace says it was made for.
+fn map_key(text: &str) -> Option<Key> {
+    text.split_once('/').map(|(namespace, name)| Key::namespaced(namespace, name))
 }
 
 /// Whether a NamespaceMap asks for a namespace, or has it.
