@@ -85,8 +85,16 @@ pub fn ways() -> (Ways, Inboxes) {
 impl Ways {
     /// Follows the watches of this module.
     pub fn follow(&self, world: &World, touched: Touched, service: &Service) {
-        let Touched { offloadings, namespaces, bindings, shadows, pods, .. } = touched;
-        let Touched { shadow_slices, slices, nodes, .. } = touched;
+        let Touched {
+            offloadings,
+            namespaces,
+            bindings,
+            shadows,
+            pods,
+            shadow_slices,
+            slices,
+            nodes,
+        } = touched;
         self.spawn(service, world, "watch offloadings", offloadings, Self::offloading);
         self.spawn(service, world, "watch all namespaces", namespaces, Self::namespace);
         self.spawn(service, world, "watch grants", bindings, Self::binding);
