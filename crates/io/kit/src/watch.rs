@@ -132,7 +132,7 @@ pub fn watch<K: Object>(
     api: Api<K>,
     config: watcher::Config,
 ) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
-    feed(kube::runtime::watcher(api, config).default_backoff())
+    feed(kube::runtime::watcher(api, config).default_backoff(), |_| {})
 }
 
 /// The same, with waits of one's own choice after interruptions.
@@ -141,7 +141,17 @@ pub fn watch_with<K: Object>(
     config: watcher::Config,
     backoff: Backoff,
 ) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
-    feed(kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 }))
+    watch_trimmed(api, config, backoff, |_| {})
+}
+
+/// The same, where the store keeps no more of an object than `trim` leaves.
+pub fn watch_trimmed<K: Object>(
+    api: Api<K>,
+    config: watcher::Config,
+    backoff: Backoff,
+    trim: fn(&mut K),
+) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
+    feed(kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 }), trim)
 }
 
 /// The waits of a watch that is interrupted again and again.
@@ -166,7 +176,7 @@ impl kube::runtime::utils::Backoff for Waits {
 }
 
 /// Feeds a store from the events of a watch, and names the keys they touched.
-fn feed<K, S>(events: S) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
+fn feed<K, S>(events: S, trim: fn(&mut K)) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
     S: Stream<Item = watcher::Result<Event<K>>> + Send,
@@ -177,7 +187,10 @@ where
     let keys = events.filter_map(move |event| {
         let touched = match event {
             Ok(event) => {
-                let event = event.modify(|object| object.meta_mut().managed_fields = None);
+                let event = event.modify(|object| {
+                    object.meta_mut().managed_fields = None;
+                    trim(object);
+                });
                 writer.apply_watcher_event(&event);
                 if matches!(event, Event::InitDone) {
                     tell_ready.send_replace(true);
@@ -291,7 +304,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_is_named_once_the_store_shows_why() {
         let events = [Event::Init, Event::InitApply(map("a", "1")), Event::InitDone];
-        let (store, keys) = feed(stream::iter(events.map(Ok)));
+        let (store, keys) = feed(stream::iter(events.map(Ok)), |_| {});
         assert!(store.wait_until_ready().now_or_never().is_none());
         let key = keys.boxed().next().await.unwrap();
         assert_eq!(store.object(&key).unwrap().metadata.resource_version.as_deref(), Some("1"));
@@ -303,7 +316,7 @@ mod tests {
         let mut object = map("a", "1");
         object.metadata.managed_fields = Some(vec![ManagedFieldsEntry::default()]);
         let events = [Event::Init, Event::InitApply(object), Event::InitDone];
-        let (store, keys) = feed(stream::iter(events.map(Ok)));
+        let (store, keys) = feed(stream::iter(events.map(Ok)), |_| {});
         let keys: Vec<Key> = keys.collect().await;
         assert_eq!(store.object(&keys[0]).unwrap().metadata.managed_fields, None);
     }
@@ -311,7 +324,7 @@ mod tests {
     #[tokio::test]
     async fn everybody_who_waits_for_the_first_list_is_woken() {
         let (send, events) = futures::channel::mpsc::unbounded();
-        let (store, keys) = feed(events);
+        let (store, keys) = feed(events, |_| {});
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 let store = store.clone();
@@ -333,7 +346,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_is_never_filled_says_so() {
-        let (store, keys) = feed(stream::iter([Ok(Event::<ConfigMap>::Init)]));
+        let (store, keys) = feed(stream::iter([Ok(Event::<ConfigMap>::Init)]), |_| {});
         assert_eq!(keys.count().await, 0);
         assert_eq!(store.wait_until_ready().await, Err(Ended));
     }

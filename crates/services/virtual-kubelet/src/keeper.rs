@@ -157,6 +157,8 @@ pub(crate) struct Keeper {
     status: Writer,
     /// The node whose lease is renewed.
     renewal: watch::Sender<Option<String>>,
+    /// Whether the other cluster answers.
+    answers: watch::Sender<bool>,
     /// Since when the node has been leaving.
     leaving: Mutex<Option<Instant>>,
 }
@@ -168,6 +170,7 @@ impl Keeper {
         settings: Settings,
         sources: Sources,
         renewal: watch::Sender<Option<String>>,
+        answers: watch::Sender<bool>,
     ) -> Self {
         Self {
             settings,
@@ -179,6 +182,7 @@ impl Keeper {
             metadata: Writer::owning(manager::VIRTUAL_KUBELET),
             status: Writer::owning(manager::VIRTUAL_KUBELET),
             renewal,
+            answers,
             leaving: Mutex::default(),
         }
     }
@@ -186,6 +190,8 @@ impl Keeper {
     /// Makes the node as it should be now.
     pub(crate) async fn keep(self: Arc<Self>) -> Result<Next, Error> {
         self.sources.ready().await?;
+        let answers = self.sources.links().api_server;
+        self.answers.send_if_modified(|known| std::mem::replace(known, answers) != answers);
         let node = self.sources.nodes.object(&Key::cluster(&self.settings.name));
         let offers = self.sources.offers.objects();
         let offers: Vec<&ResourceOffer> = offers.iter().map(|offer| &**offer).collect();

@@ -5,28 +5,41 @@
 //! ForeignCluster ┼─> one key ─> keeper ─> Node, its status; when the offer goes: pods out, Node gone
 //! TunnelEndpoint ┤              lease  ─> Lease, while the node is there
 //! Node, its pods ┘
+//! NamespaceMap ─────> reflection ─> copies in the other cluster
 //! ```
 
+pub mod addresses;
 mod args;
 mod keeper;
 mod lease;
+mod reflection;
 
 use std::sync::Arc;
 
 use futures::stream::StreamExt as _;
 use kube::Client;
 use liqo_api::keys::object;
+use liqo_api::names::Cluster;
 use liqo_kit::client::{self, Manners};
 use liqo_kit::keyed::Queue;
+use liqo_kit::metrics::Metrics;
 use liqo_kit::service::{self, Service};
+use liqo_kit::tasks::Tasks;
 use liqo_kit::watch::Key;
+use liqo_reflection::{Place, ServiceAccounts};
 use liqo_virtual_node::Settings;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
+use self::addresses::{Addresses, Translator};
 pub use self::args::Args;
 use self::keeper::{Keeper, Sources};
+use self::reflection::counts::Counts;
+use self::reflection::link::Link;
+use self::reflection::namespaces::Activation;
+pub use self::reflection::namespaces::Namespaces;
+use self::reflection::{Scope, kinds};
 
 /// Why a virtual kubelet ends.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +55,20 @@ pub enum Error {
     Service(#[from] service::Error),
 }
 
+/// What a virtual kubelet is given.
+pub struct Process {
+    /// This cluster.
+    pub client: Client,
+    /// How it presents itself to the other one.
+    pub manners: Manners,
+    /// What it measures.
+    pub metrics: Metrics,
+    /// The owner of its tasks.
+    pub tasks: Arc<Tasks>,
+    /// Cancelled when it has to end.
+    pub stop: CancellationToken,
+}
+
 /// Runs a virtual node until told to stop.
 pub async fn run(args: Args) -> Result<(), service::Error> {
     let logs = args.logs.clone();
@@ -51,13 +78,16 @@ pub async fn run(args: Args) -> Result<(), service::Error> {
         if args.metrics_enabled {
             service.serve_metrics(&args.metrics_address).await?;
         }
-        serve(client, &args, service.stop).await
+        let Service { metrics, tasks, stop, .. } = service;
+        serve(Process { client, manners, metrics, tasks, stop }, &args).await
     })
     .await
 }
 
 /// The same on a given cluster.
-pub async fn serve(client: Client, args: &Args, stop: CancellationToken) -> Result<(), Error> {
+pub async fn serve(process: Process, args: &Args) -> Result<(), Error> {
+    let Process { client, stop, .. } = &process;
+    let (client, stop) = (client.clone(), stop.clone());
     let version = client.apiserver_version().await.map_err(Error::Version)?;
     let settings = Settings {
         name: args.nodename.clone(),
@@ -72,15 +102,59 @@ pub async fn serve(client: Client, args: &Args, stop: CancellationToken) -> Resu
     info!(node = settings.name, cluster = %settings.provider, "Showing");
     let (sources, touched) = Sources::watch(&client, &args.tenant_namespace, &settings);
     let (renewal, renewed) = watch::channel(None);
+    let (answers, answering) = watch::channel(true);
     let lease = lease::Lease {
         client: client.clone(),
         duration: args.node_lease_duration,
         node: settings.name.clone(),
     };
-    let keeper = Arc::new(Keeper::new(client, args, settings, sources, renewal));
+    // They end with this function: whatever is under way is safe to leave half-way.
+    let tasks = Arc::new(process.tasks.child());
+    reflect(&process, args, &tasks, answering);
+    let keeper = Arc::new(Keeper::new(client, args, settings, sources, renewal, answers));
     let node = Key::cluster(args.nodename.clone());
     let touched = touched.map(move |()| node.clone()).take_until(stop.clone().cancelled_owned());
     let keeping = Queue::new("node").run(touched, |_| Arc::clone(&keeper).keep());
     tokio::join!(keeping, stop.run_until_cancelled(lease.keep(renewed)));
     Ok(())
+}
+
+/// Starts what brings pods and their surroundings to the other cluster.
+fn reflect(process: &Process, args: &Args, tasks: &Arc<Tasks>, answers: watch::Receiver<bool>) {
+    let (Some(id), Some(name)) = (&args.home_cluster_id, &args.home_cluster_name) else {
+        warn!("No pods run here: --home-cluster-id and --home-cluster-name say for whom");
+        return;
+    };
+    let home = Cluster { id: id.clone(), name: name.clone() };
+    let remote =
+        Cluster { id: args.foreign_cluster_id.clone(), name: args.foreign_cluster_name.clone() };
+    let Process { client, manners, metrics, .. } = process;
+    let (peer, follow) =
+        client::remote(client.clone(), &args.tenant_namespace, remote.id.as_str(), manners.clone());
+    tasks.spawn("identity", follow);
+    let hidden = args.reflection.disable_ip_reflection;
+    let translator = if hidden { Translator::Hidden } else { Translator::Same };
+    let (tell, _namespaces) = Namespaces::channel();
+    let scope = Scope {
+        home: client.clone(),
+        link: Link { remote: peer, answers },
+        addresses: Arc::new(Addresses::new(translator)),
+        counts: Counts::register(metrics, &remote, &args.nodename),
+        place: Arc::new(Place {
+            home,
+            remote,
+            home_namespace: String::new(),
+            remote_namespace: String::new(),
+            node: args.nodename.clone(),
+            service_accounts: ServiceAccounts::Disabled,
+        }),
+    };
+    let activation = Activation {
+        scope,
+        tenant_namespace: args.tenant_namespace.clone(),
+        kinds: kinds::all(&args.reflection.workers),
+        tasks: Arc::clone(tasks),
+        tell,
+    };
+    tasks.spawn("namespaces", activation.follow());
 }
