@@ -13,6 +13,8 @@ pub const VXLAN_MAC: &str = "net.liqo.io/vxlan.mac.address";
 pub const MANAGED_BY_NAMESPACE_MAP: &str = "liqo.io/managed-by-namespace-map";
 /// Names the namespace that an offloaded one stands for.
 pub const ORIGINAL_NAME: &str = "liqo.io/original-name";
+/// Says on a ShadowPod why there is no Pod for it.
+pub const SHADOW_POD_ERROR: &str = "liqo.io/shadowpod-error";
 /// Names the ResourceOffer that a virtual kubelet serves.
 pub const RESOURCE_OFFER: &str = "liqo.io/resourceoffer";
 /// States when a cluster on the local network was last heard of, in Unix seconds.
@@ -28,6 +30,8 @@ pub const FORCE_REMOTE_NODE_PORT: &str = "liqo.io/force-remote-node-port";
 pub const ANTI_AFFINITY_PRESET: &str = "liqo.io/anti-affinity-preset";
 /// Lists the labels that tell which pods keep apart, separated by commas.
 pub const ANTI_AFFINITY_LABELS: &str = "liqo.io/anti-affinity-labels";
+/// States on a ShadowPod the UID of the pod that it stands for.
+pub const HOME_POD_UID: &str = "virtualkubelet.liqo.io/home-pod-uid";
 /// States the UID of the pod that a reflected token is for.
 pub const SERVICE_ACCOUNT_POD_UID: &str = "virtualkubelet.liqo.io/service-account-for-pod-uid";
 /// States when a reflected token expires.
