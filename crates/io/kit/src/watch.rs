@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event};
@@ -58,6 +59,18 @@ impl Display for Key {
             Some(namespace) => write!(f, "{namespace}/{}", self.name),
             None => f.write_str(&self.name),
         }
+    }
+}
+
+/// Whether one state of an object came after another one of the same object.
+///
+/// Versions are numbers wherever anybody has seen them; where they are not, states that differ count
+/// as newer.
+pub fn is_newer(one: &ObjectMeta, than: &ObjectMeta) -> bool {
+    let number = |state: &ObjectMeta| state.resource_version.as_ref()?.parse::<u64>().ok();
+    match (number(one), number(than)) {
+        (Some(one), Some(than)) => one > than,
+        (None, _) | (_, None) => one.resource_version != than.resource_version,
     }
 }
 
@@ -259,9 +272,19 @@ mod tests {
     use futures::FutureExt as _;
     use k8s_openapi::api::core::v1::ConfigMap;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-    use kube::api::ObjectMeta;
 
     use super::*;
+
+    #[test]
+    fn a_later_state_is_newer() {
+        let state = |version: &str| ObjectMeta {
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        };
+        assert!(is_newer(&state("10"), &state("9")));
+        assert!(!is_newer(&state("9"), &state("10")) && !is_newer(&state("9"), &state("9")));
+        assert!(is_newer(&state("b"), &state("a")) && !is_newer(&state("a"), &state("a")));
+    }
 
     #[test]
     fn nothing_is_named_before_the_first_list_is_whole() {

@@ -119,6 +119,14 @@ pub struct ReflectionArgs {
     #[arg(long, value_name = "PORT", requires = "home_api_server_host")]
     pub home_api_server_port: Option<u16>,
 
+    /// Address of the API server of this cluster, as Kubernetes tells it to pods
+    #[arg(long, env = "KUBERNETES_SERVICE_HOST", hide = true)]
+    pub kubernetes_service_host: Option<String>,
+
+    /// Port of the API server of this cluster, as Kubernetes tells it to pods
+    #[arg(long, env = "KUBERNETES_SERVICE_PORT", hide = true, default_value_t = 443)]
+    pub kubernetes_service_port: u16,
+
     /// Whether volumes of the other cluster can be claimed
     #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub enable_storage: bool,

@@ -3,5 +3,11 @@
 
 #[path = "reflection/config_maps.rs"]
 mod config_maps;
+#[path = "reflection/pods.rs"]
+mod pods;
+#[path = "reflection/provider.rs"]
+mod provider;
+#[path = "reflection/tokens.rs"]
+mod tokens;
 #[path = "reflection/world.rs"]
 mod world;

@@ -21,7 +21,7 @@ use liqo_kit::events::{Events, Note};
 use liqo_kit::keyed::{Next, chain};
 use liqo_kit::reflector::{Names, Pair, Reflector, Side};
 use liqo_kit::retry::{Failure, Retry, or_gone};
-use liqo_kit::watch::Key;
+use liqo_kit::watch::{Key, is_newer};
 use liqo_reflection::place::is_skipped;
 use liqo_reflection::{Plan, Reflect, Translated, plan};
 use tracing::{debug, info};
@@ -53,11 +53,10 @@ struct Driver<R> {
 }
 
 /// What a write left.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Written {
     digest: u64,
-    uid: Option<String>,
-    version: Option<String>,
+    left: ObjectMeta,
 }
 
 impl<R: Reflect> Driver<R> {
@@ -174,8 +173,11 @@ impl<R: Reflect> Driver<R> {
         let params = PatchParams::apply(manager::REFLECTION).force();
         let patch = Patch::Apply(&wanted);
         let request = copies.patch_metadata(&copy, &params, &patch);
-        let applied = match ask(|| self.attempt("apply", &copy), request).await {
-            Ok(applied) => applied.metadata,
+        let left = match ask(|| self.attempt("apply", &copy), request).await {
+            Ok(applied) => {
+                let ObjectMeta { uid, resource_version, .. } = applied.metadata;
+                ObjectMeta { uid, resource_version, ..ObjectMeta::default() }
+            }
             Err(refusal) if is_frozen(&refusal) && there.is_some() => {
                 // Some content can never be changed: only a new object can have another one.
                 debug!(kind = R::NAME, name, "Replacing");
@@ -183,8 +185,7 @@ impl<R: Reflect> Driver<R> {
             }
             Err(refusal) => return Err(refusal.into()),
         };
-        let written = Written { digest, uid: applied.uid, version: applied.resource_version };
-        self.written().insert(name.to_owned(), written);
+        self.written().insert(name.to_owned(), Written { digest, left });
         if let (Some(source), None, None) = (source, there, last) {
             let message = format!("Reflected to cluster {}", self.peer());
             self.tell(source, false, event::SUCCESSFUL_REFLECTION, &message).await;
@@ -232,13 +233,7 @@ impl<R: Reflect> Driver<R> {
 impl Written {
     /// Whether a copy is as the write left it, or was seen before the write.
     fn is_as_left(&self, there: Option<&ObjectMeta>) -> bool {
-        let Some(there) = there else { return false };
-        let number = |version: &Option<String>| version.as_ref()?.parse::<u64>().ok();
-        let is_newer = match (number(&there.resource_version), number(&self.version)) {
-            (Some(there), Some(left)) => there > left,
-            (None, _) | (_, None) => there.resource_version != self.version,
-        };
-        there.uid == self.uid && !is_newer
+        there.is_some_and(|there| there.uid == self.left.uid && !is_newer(there, &self.left))
     }
 }
 
@@ -302,12 +297,12 @@ mod tests {
 
     #[test]
     fn a_copy_is_as_left_until_somebody_changes_or_replaces_it() {
-        let left = Written { digest: 1, uid: Some("u".to_owned()), version: Some("7".to_owned()) };
         let there = |uid: &str, version: &str| ObjectMeta {
             uid: Some(uid.to_owned()),
             resource_version: Some(version.to_owned()),
             ..ObjectMeta::default()
         };
+        let left = Written { digest: 1, left: there("u", "7") };
         assert!(left.is_as_left(Some(&there("u", "7"))));
         assert!(left.is_as_left(Some(&there("u", "6"))), "seen before the write");
         assert!(!left.is_as_left(Some(&there("u", "10"))));

@@ -17,6 +17,7 @@ use tracing::{error, info};
 
 use super::Scope;
 use super::kinds::Kind;
+use crate::pods::Pods;
 
 /// Which namespaces extend to the other cluster, as far as it is known; a clone knows the same.
 #[derive(Clone, Debug)]
@@ -53,6 +54,8 @@ pub(crate) struct Activation {
     pub(crate) tenant_namespace: String,
     /// What is reflected.
     pub(crate) kinds: Vec<Kind>,
+    /// The pods, unless none run there.
+    pub(crate) pods: Option<Arc<Pods>>,
     /// The owner of the tasks.
     pub(crate) tasks: Arc<Tasks>,
     /// Who else has to know.
@@ -139,6 +142,9 @@ impl Activation {
         let tasks = self.tasks.child();
         for reflection in self.kinds.iter().filter_map(|kind| kind.start(scope.clone())) {
             tasks.spawn("reflection", reflection);
+        }
+        if let Some(pods) = &self.pods {
+            tasks.spawn("pods of a namespace", Arc::clone(pods).attend(scope));
         }
         Session { remote_namespace: remote.to_owned(), _tasks: tasks }
     }

@@ -1,17 +1,21 @@
 //! Two clusters, a namespace of one that extends to the other, and a virtual kubelet between them.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use clap::Parser;
 use futures::future::BoxFuture;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::{NamespaceResourceScope, api::events::v1::Event};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Resource};
 use liqo_api::keys::{label, secret};
-use liqo_api::virtualkubelet::NamespaceMap;
+use liqo_api::virtualkubelet::{NamespaceMap, ShadowPod};
 use liqo_kit::client::Manners;
 use liqo_kit::metrics::Metrics;
 use liqo_kit::tasks::Tasks;
@@ -150,6 +154,48 @@ impl World {
         .collect()
     }
 
+    /// What the API servers have been asked: verbs and resources, and how often.
+    pub async fn requests(&self) -> [BTreeMap<String, usize>; 2] {
+        let (home, remote) = tokio::join!(asked(&self.home), asked(&self.remote));
+        [home, remote]
+    }
+
+    /// Has the other cluster refuse ShadowPods of a name.
+    pub async fn forbid_there(&self, name: &str) {
+        let policy = json!({
+            "metadata": {"name": "quota"},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": [{
+                    "apiGroups": ["virtualkubelet.liqo.io"],
+                    "apiVersions": ["v1alpha1"],
+                    "operations": ["CREATE"],
+                    "resources": ["shadowpods"],
+                }]},
+                "validations": [{
+                    "expression": format!("object.metadata.name != '{name}'"),
+                    "message": "no room for you",
+                }],
+            },
+        });
+        let client = self.remote.client();
+        make(&Api::<ValidatingAdmissionPolicy>::all(client.clone()), policy).await;
+        let binding = json!({
+            "metadata": {"name": "quota"},
+            "spec": {"policyName": "quota", "validationActions": ["Deny"]},
+        });
+        make(&Api::<ValidatingAdmissionPolicyBinding>::all(client), binding).await;
+        let shadows: Api<ShadowPod> = self.there();
+        let probe = json!({
+            "metadata": {"name": name},
+            "spec": {"pod": {"containers": [{"name": "c", "image": "demo"}]}},
+        });
+        let probe: ShadowPod = serde_json::from_value(probe).unwrap();
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        let refused = async { while shadows.create(&params, &probe).await.is_ok() {} };
+        tokio::time::timeout(std::time::Duration::from_secs(30), refused).await.unwrap();
+    }
+
     fn maps(&self) -> Api<NamespaceMap> {
         Api::namespaced(self.home.client(), TENANT)
     }
@@ -172,6 +218,29 @@ impl World {
         });
         make(&secrets, want).await;
     }
+}
+
+/// What an API server has been asked, as it counts itself.
+async fn asked(plane: &ControlPlane) -> BTreeMap<String, usize> {
+    let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let metrics = plane.client().request_text(request).await.unwrap();
+    let mut counts = BTreeMap::new();
+    for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+        let value = |name: &str| {
+            let rest = line.split_once(&format!(",{name}=\"")).map(|(_, rest)| rest);
+            rest.and_then(|rest| rest.split('"').next()).unwrap_or_default()
+        };
+        let part = match value("subresource") {
+            "" => String::new(),
+            part => format!("/{part}"),
+        };
+        let count: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+        let count = count as usize;
+        let key = format!("{} {}{part}", value("verb"), value("resource"));
+        *counts.entry(key).or_default() += count;
+    }
+    counts
 }
 
 /// Creates an object.
