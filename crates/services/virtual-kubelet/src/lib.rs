@@ -120,9 +120,9 @@ pub async fn serve(process: Process, args: &Args) -> Result<(), Error> {
         node: settings.name.clone(),
     };
     // They end with this function: whatever is under way is safe to leave half-way.
-    let tasks = Arc::new(process.tasks.child());
+    let tasks = process.tasks.child();
     let tokens = entrance::tokens(&client, &args.reflection).await.map_err(Error::Version)?;
-    let reflection = Reflection { args, tokens, tasks: Arc::clone(&tasks), answers: answering };
+    let reflection = Reflection { args, tokens, tasks: &tasks, answers: answering };
     reflection.start(&process, pods, touched_pods);
     let keeper = Arc::new(Keeper::new(client, args, settings, sources, renewal, answers));
     let node = Key::cluster(args.nodename.clone());
@@ -149,7 +149,7 @@ fn departures(
 struct Reflection<'a> {
     args: &'a Args,
     tokens: ServiceAccounts,
-    tasks: Arc<Tasks>,
+    tasks: &'a Tasks,
     answers: watch::Receiver<bool>,
 }
 
@@ -217,7 +217,7 @@ impl Reflection<'_> {
             tenant_namespace: args.tenant_namespace.clone(),
             kinds: kinds::all(workers),
             pods,
-            tasks: Arc::clone(&tasks),
+            tasks: tasks.child(),
             tell,
         };
         tasks.spawn("namespaces", activation.follow());

@@ -56,8 +56,8 @@ pub(crate) struct Activation {
     pub(crate) kinds: Vec<Kind>,
     /// The pods, unless none run there.
     pub(crate) pods: Option<Arc<Pods>>,
-    /// The owner of the tasks.
-    pub(crate) tasks: Arc<Tasks>,
+    /// Where failures of tasks are told; a task must not own its owner.
+    pub(crate) tasks: Tasks,
     /// Who else has to know.
     pub(crate) tell: Sender<Option<Arc<Mapping>>>,
 }

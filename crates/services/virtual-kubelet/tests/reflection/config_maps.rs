@@ -71,9 +71,7 @@ async fn what_is_not_ours_or_not_to_be_reflected_stays_where_it_is() {
     let skip = json!({"metadata": {"annotations": {"liqo.io/skip-reflection": null}}});
     change(&here, "web", skip).await;
     until("its copy is back", &there, "web", is_there).await.unwrap();
-    let reasons: Vec<String> =
-        world.events("web").await.into_iter().map(|(_, reason)| reason).collect();
-    assert!(reasons.contains(&"ReflectionDisabled".to_owned()), "{reasons:?}");
+    world.told("web", "ReflectionDisabled").await;
 
     assert_eq!(value(Some(&there.get("taken").await.unwrap())), Some("theirs"));
     let reasons = world.events("taken").await;
@@ -95,7 +93,7 @@ async fn what_happens_while_nobody_looks_is_made_up_for() {
     for name in ["goes", "changes", "stays"] {
         until("it is copied", &there, name, is_there).await.unwrap();
     }
-    drop(kubelet);
+    kubelet.kill().await;
     here.delete("goes", &DeleteParams::default()).await.unwrap();
     change(&here, "changes", json!({"data": {"a": "2"}})).await;
     make(&here, json!({"metadata": {"name": "comes"}, "data": {"a": "1"}})).await;

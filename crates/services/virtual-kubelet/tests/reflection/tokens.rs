@@ -44,7 +44,7 @@ async fn a_pod_has_the_token_of_its_account_wherever_it_runs() {
     let first = secret.data.unwrap()["access-3c469e"].clone();
     assert!(first.0.starts_with(b"ey"), "a token");
 
-    drop(kubelet);
+    kubelet.kill().await;
     let soon = json!({"metadata": {"annotations": {
         "virtualkubelet.liqo.io/service-account-expiration": "2026-01-01T00:00:00Z",
     }}});

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 use futures::future::BoxFuture;
@@ -38,6 +39,8 @@ pub const REMOTE: &str = "shop-rome-2f55ef";
 /// The node that stands for the other cluster.
 pub const NODE: &str = "liqo-milan";
 const TENANT: &str = "liqo-tenant-milan-ee0b4a";
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(30);
 const MAP: &str = "milan-ee0b4a";
 
 /// Two clusters, and the way from one to the other.
@@ -53,6 +56,15 @@ pub struct Kubelet {
     task: JoinHandle<Result<(), liqo_virtual_kubelet::Error>>,
     /// What it measures.
     pub metrics: Metrics,
+}
+
+impl Kubelet {
+    /// Kills it, and waits until it is dead.
+    pub async fn kill(mut self) {
+        self.task.abort();
+        let ended = (&mut self.task).await;
+        assert!(ended.is_err_and(|error| error.is_cancelled()), "it was alive until now");
+    }
 }
 
 impl Drop for Kubelet {
@@ -154,6 +166,14 @@ impl World {
         .collect()
     }
 
+    /// Waits until something is told about an object here.
+    pub async fn told(&self, name: &str, reason: &str) {
+        let told =
+            async { while !self.events(name).await.iter().any(|(_, told)| told == reason) {} };
+        let told = tokio::time::timeout(LIMIT, told).await;
+        assert!(told.is_ok(), "{reason} about {name}, among {:?}", self.events(name).await);
+    }
+
     /// What the API servers have been asked: verbs and resources, and how often.
     pub async fn requests(&self) -> [BTreeMap<String, usize>; 2] {
         let (home, remote) = tokio::join!(asked(&self.home), asked(&self.remote));
@@ -193,7 +213,7 @@ impl World {
         let probe: ShadowPod = serde_json::from_value(probe).unwrap();
         let params = PostParams { dry_run: true, ..PostParams::default() };
         let refused = async { while shadows.create(&params, &probe).await.is_ok() {} };
-        tokio::time::timeout(std::time::Duration::from_secs(30), refused).await.unwrap();
+        tokio::time::timeout(LIMIT, refused).await.unwrap();
     }
 
     fn maps(&self) -> Api<NamespaceMap> {
