@@ -11,6 +11,8 @@ use liqo_api::keys::node;
 use liqo_replication::patch;
 use serde_json::{Map, Value, json};
 
+use crate::lean::HomePod;
+
 /// What this cluster says of a pod, and the other one cannot know.
 const OURS: [&str; 5] = [
     "extendedResourceClaimStatus",
@@ -23,6 +25,9 @@ const OURS: [&str; 5] = [
 const DISRUPTION: &str = "DisruptionTarget";
 /// The condition that a scheduler has found a place.
 const SCHEDULED: &str = "PodScheduled";
+
+/// Why containers do not run yet, when all is well.
+const BEING_MADE: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
 /// What is to be said of a pod in place of what the other cluster says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +173,26 @@ fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
 /// The change from one status of a pod to another, for this very pod; none when it has it.
 pub fn change(pod: &ObjectMeta, have: &Value, want: &Value) -> Option<Value> {
     Some(patch::of_field(pod, "status", patch::between(have, want)?))
+}
+
+/// Whether a change may wait a moment for the next one, which often makes it needless: a pod whose
+/// containers are being made is about to run, and one that is leaving is about to be gone.
+pub fn may_wait(pod: &HomePod, have: &Value, want: &Value) -> bool {
+    let phase = |status: &Value| status.get("phase").cloned().unwrap_or_default();
+    if pod.is_leaving() {
+        // Others act on how a pod has ended.
+        return phase(want) != "Succeeded" && phase(want) != "Failed";
+    }
+    let starts = phase(have) == "Pending" && phase(want) == "Pending";
+    let lists = ["containerStatuses", "initContainerStatuses"].into_iter();
+    let mut containers =
+        lists.filter_map(|list| want.get(list)?.as_array()).flatten().map(|container| {
+            container.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default()
+        });
+    starts
+        && have.get("reason").is_none()
+        && want.get("reason").is_none()
+        && containers.all(|reason| BEING_MADE.contains(&reason))
 }
 
 /// How often a pod has been made anew in the other cluster, as far as containers count.

@@ -150,6 +150,7 @@ impl Pods {
         let result = self.act(&scene).await;
         if let (Err(error), Some(home)) = (&result, scene.home.as_deref())
             && error.reason() != "Conflict"
+            && !matches!(error, Error::Explained(_))
         {
             self.tell(home, true, event::FAILED_REFLECTION, &chain(error)).await;
         }
@@ -158,6 +159,7 @@ impl Pods {
 
     async fn act(&self, scene: &Scene<'_>) -> Result<Next, Error> {
         let mut offloads = false;
+        let mut again = scene.again;
         for action in scene.decide() {
             match (action, scene.home.as_deref(), &scene.side) {
                 (Action::Offload, Some(home), Some(side)) => {
@@ -170,7 +172,8 @@ impl Pods {
                 (Action::DeleteShadow, _, Some(side)) => self.delete_shadow(scene, side).await?,
                 (Action::Mirror, Some(home), _) => {
                     if let Some(remote) = &scene.remote {
-                        self.mirror(scene.key, home, remote).await?;
+                        let wait = self.mirror(scene.key, home, remote).await?;
+                        again = earlier(again, wait);
                     }
                 }
                 (Action::Reject(rejection), Some(home), _) => {
@@ -192,7 +195,6 @@ impl Pods {
                 | (Action::Relabel(_) | Action::DeleteShadow, _, None) => {}
             }
         }
-        let mut again = scene.again;
         if let Some(side) = &scene.side
             && !offloads
         {
@@ -306,6 +308,9 @@ enum Error {
     Taken { kind: &'static str, name: String, peer: String },
     #[error("the API server gave no token for {0}")]
     NoToken(String),
+    /// The pod itself says it already.
+    #[error(transparent)]
+    Explained(Box<Error>),
 }
 
 impl Failure for Error {
@@ -316,6 +321,7 @@ impl Failure for Error {
             Self::Address(error) => error.retry(),
             // What is not ours is not watched, so nobody tells when it goes.
             Self::Taken { .. } | Self::NoToken(_) => Retry::Soon,
+            Self::Explained(error) => error.retry(),
         }
     }
 
@@ -326,6 +332,7 @@ impl Failure for Error {
             Self::Address(error) => error.reason(),
             Self::Taken { .. } => "NameTaken",
             Self::NoToken(_) => "NoToken",
+            Self::Explained(error) => error.reason(),
         }
     }
 }

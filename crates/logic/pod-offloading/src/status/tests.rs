@@ -149,6 +149,28 @@ fn a_change_names_the_pod_and_what_differs() {
     assert_eq!(change(&pod, &want, &want), None);
 }
 
+#[test]
+fn what_is_about_to_change_again_may_wait_and_nothing_else() {
+    let pod = crate::fixtures::home_pod();
+    let pending = json!({"phase": "Pending"});
+    let waiting = |reason: &str| {
+        let state = json!({"waiting": {"reason": reason}});
+        json!({"phase": "Pending", "containerStatuses": [{"name": "c", "state": state}]})
+    };
+    assert!(may_wait(&pod, &pending, &waiting("ContainerCreating")));
+    assert!(!may_wait(&pod, &pending, &waiting("ErrImagePull")));
+    assert!(!may_wait(&pod, &pending, &json!({"phase": "Running"})));
+    let back_off = json!({"phase": "Pending", "reason": "OffloadingBackOff"});
+    assert!(!may_wait(&pod, &back_off, &waiting("ContainerCreating")), "a worry is lifted");
+    assert!(!may_wait(&pod, &pending, &back_off));
+    let mut leaving = pod;
+    leaving.metadata.deletion_timestamp =
+        serde_json::from_value(json!("2026-11-16T07:00:00Z")).unwrap();
+    let running = json!({"phase": "Running"});
+    assert!(may_wait(&leaving, &running, &running));
+    assert!(!may_wait(&leaving, &running, &json!({"phase": "Failed"})));
+}
+
 fn translation(addresses: &[&str]) -> Translation {
     Translation {
         node: "10.200.0.9".parse().unwrap(),

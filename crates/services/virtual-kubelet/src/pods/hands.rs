@@ -1,5 +1,7 @@
 //! What is done about pods: each action is one function, and safe to do twice.
 
+use std::time::Duration;
+
 use futures::future::{join, try_join};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -21,6 +23,9 @@ use tracing::info;
 use super::side::Side;
 use super::{Error, Pods, Scene};
 use crate::reflection::link::{Refusal, ask};
+
+/// How long a change of a status may wait for the next one.
+const WAIT: Duration = Duration::from_secs(1);
 
 impl Pods {
     /// Marks a pod, and makes its ShadowPod.
@@ -97,15 +102,14 @@ impl Pods {
                     let peer = self.ground.peer.clone();
                     let taken = Error::Taken { kind: "ShadowPod", name: key.name.clone(), peer };
                     self.explain(key, home, &taken.to_string()).await?;
-                    return Err(taken);
+                    return Err(Error::Explained(Box::new(taken)));
                 }
                 found.metadata
             }
             Err(refusal) => {
-                if let Some(why) = said_no(&refusal) {
-                    self.explain(key, home, why).await?;
-                }
-                return Err(refusal.into());
+                let Some(why) = said_no(&refusal) else { return Err(refusal.into()) };
+                self.explain(key, home, why).await?;
+                return Err(Error::Explained(Box::new(refusal.into())));
             }
         };
         info!(pod = %key, cluster = self.ground.peer, "Offloaded");
@@ -164,13 +168,13 @@ impl Pods {
         Ok(())
     }
 
-    /// Brings the status of a pod there home.
+    /// Brings the status of a pod there home, now or after the time that is returned.
     pub(super) async fn mirror(
         &self,
         key: &Key,
         home: &HomePod,
         remote: &RemotePod,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Duration>, Error> {
         let (there, have) = (remote.status.value(), home.status.value());
         let addresses = self.addresses(key, status::addresses(&there)).await?;
         let uid = remote.metadata.uid.as_deref().unwrap_or_default();
@@ -181,7 +185,15 @@ impl Pods {
         });
         let translation = Translation { node: self.ground.node, addresses, restarts };
         let want = status::home(&there, &have, &translation);
-        self.write_status(key, home, &have, &want).await.map(drop)
+        if want != have && status::may_wait(home, &have, &want) {
+            let now = Instant::now();
+            let until = self.with(key, |memory| *memory.waits.get_or_insert(now + WAIT));
+            if now < until {
+                return Ok(Some(until.duration_since(now)));
+            }
+        }
+        self.with(key, |memory| memory.waits = None);
+        self.write_status(key, home, &have, &want).await.map(|_| None)
     }
 
     /// What the addresses of a pod there are called here.

@@ -28,6 +28,8 @@ pub(super) struct Memory {
     left: Option<Arc<HomePod>>,
     /// Digests of the status that was wanted last, and of what became of it.
     pub(super) status: Option<(u64, u64)>,
+    /// Until when a change of its status waits for the next one.
+    pub(super) waits: Option<Instant>,
     /// What is added to its restarts.
     pub(super) restarts: Option<Restarts>,
     /// The addresses of the pod there, and what they are called here.
