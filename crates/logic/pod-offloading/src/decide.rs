@@ -291,6 +291,56 @@ mod tests {
         assert_eq!(decide(Some(&leaving(home_pod())), There::Nowhere), [Action::Finish]);
     }
 
+    #[test]
+    fn whatever_is_seen_nothing_is_lost_and_nothing_doubled() {
+        let home = home_pod();
+        let phases = ["Pending", "Running", "Succeeded", "Failed"].map(|phase| {
+            json!({
+                "phase": phase,
+            })
+        });
+        let aborted = json!({"phase": "Failed", "reason": "OffloadingAborted"});
+        let homes = phases
+            .iter()
+            .chain([&aborted])
+            .flat_map(|status| [with_status(status), leaving(with_status(status))].map(Some));
+        let homes: Vec<Option<HomePod>> = homes.chain([None]).collect();
+        let ours = shadow_of(&home);
+        let gone = ObjectMeta { deletion_timestamp: now(), ..ours.clone() };
+        let mut old = ours.clone();
+        let annotations = old.annotations.as_mut().unwrap();
+        annotations.insert("virtualkubelet.liqo.io/home-pod-uid".to_owned(), "old".to_owned());
+        let shadows = [None, Some(ours), Some(gone), Some(old)];
+        let mut leaves = running();
+        leaves.metadata.deletion_timestamp = now();
+        let pods = [None, Some(running()), Some(leaves)];
+        for home in &homes {
+            for (shadow, pod) in shadows.iter().flat_map(|one| pods.iter().map(move |it| (one, it)))
+            {
+                let actions = known(home.as_ref(), shadow.as_ref(), pod.as_ref());
+                let does = |action: &Action| actions.contains(action);
+                let seen = format!("{home:?} {shadow:?} {pod:?}: {actions:?}");
+                let is_leaving = home.as_ref().is_some_and(HomePod::is_leaving);
+                if does(&Action::Finish) {
+                    assert!(is_leaving && shadow.is_none() && pod.is_none(), "{seen}");
+                }
+                if does(&Action::Offload) {
+                    assert!(!is_leaving && shadow.is_none() && pod.is_none(), "{seen}");
+                }
+                if does(&Action::DeleteShadow) {
+                    let is_there =
+                        shadow.as_ref().is_some_and(|it| it.deletion_timestamp.is_none());
+                    assert!(is_there && actions.len() <= 2, "{seen}");
+                }
+                if home.is_none() || is_leaving {
+                    let is_there =
+                        shadow.as_ref().is_some_and(|it| it.deletion_timestamp.is_none());
+                    assert_eq!(does(&Action::DeleteShadow), is_there, "{seen}");
+                }
+            }
+        }
+    }
+
     fn known(
         home: Option<&HomePod>,
         shadow: Option<&ObjectMeta>,

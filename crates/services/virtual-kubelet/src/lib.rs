@@ -183,6 +183,9 @@ impl Reflection<'_> {
         let (namespace, peer) = (&args.tenant_namespace, remote.id.as_str());
         let (peer, follow) = client::remote(client.clone(), namespace, peer, manners.clone());
         tasks.spawn("identity", follow);
+        if let Some(server) = &args.reflection.ipam_server {
+            warn!(server, "Addresses are not translated yet: they are told as they are");
+        }
         let hidden = args.reflection.disable_ip_reflection;
         let translator = if hidden { Translator::Hidden } else { Translator::Same };
         let scope = Scope {

@@ -7,6 +7,8 @@ mod config_maps;
 mod pods;
 #[path = "reflection/provider.rs"]
 mod provider;
+#[path = "reflection/storm.rs"]
+mod storm;
 #[path = "reflection/tokens.rs"]
 mod tokens;
 #[path = "reflection/world.rs"]
