@@ -172,7 +172,8 @@ impl Pods {
                 (Action::DeleteShadow, _, Some(side)) => self.delete_shadow(scene, side).await?,
                 (Action::Mirror, Some(home), _) => {
                     if let Some(remote) = &scene.remote {
-                        let wait = self.mirror(scene.key, home, remote).await?;
+                        let answers = scene.side.as_ref().is_some_and(|side| side.answers());
+                        let wait = self.mirror(scene.key, home, remote, answers).await?;
                         again = earlier(again, wait);
                     }
                 }
@@ -182,7 +183,7 @@ impl Pods {
                 (Action::Explain(why), Some(home), _) => {
                     self.explain(scene.key, home, &why).await?;
                 }
-                (Action::Finish, Some(home), _) => self.finish(home).await?,
+                (Action::Finish, Some(home), _) => self.finish(scene.key, home).await?,
                 // Actions are about what was seen.
                 (
                     Action::Offload

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::{join, try_join};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::PartialObjectMeta;
 use kube::{Api, ResourceExt as _};
@@ -174,7 +175,14 @@ impl Pods {
         key: &Key,
         home: &HomePod,
         remote: &RemotePod,
+        answers: bool,
     ) -> Result<Option<Duration>, Error> {
+        let ObjectMeta { uid, resource_version, .. } = &remote.metadata;
+        let state = Some((uid.clone(), resource_version.clone()));
+        // While nobody knows how the pod is, what others say of it here stands: it is not ready.
+        if !answers && self.with(key, |memory| memory.mirrored == state) {
+            return Ok(None);
+        }
         let (there, have) = (remote.status.value(), home.status.value());
         let addresses = self.addresses(key, status::addresses(&there)).await?;
         let uid = remote.metadata.uid.as_deref().unwrap_or_default();
@@ -193,7 +201,9 @@ impl Pods {
             }
         }
         self.with(key, |memory| memory.waits = None);
-        self.write_status(key, home, &have, &want).await.map(|_| None)
+        self.write_status(key, home, &have, &want).await?;
+        self.with(key, |memory| memory.mirrored = state);
+        Ok(None)
     }
 
     /// What the addresses of a pod there are called here.
@@ -244,7 +254,12 @@ impl Pods {
     }
 
     /// Lets a pod go, at once.
-    pub(super) async fn finish(&self, home: &HomePod) -> Result<(), Error> {
+    pub(super) async fn finish(&self, key: &Key, home: &HomePod) -> Result<(), Error> {
+        if home.metadata.uid.is_some()
+            && self.with(key, |memory| memory.finished == home.metadata.uid)
+        {
+            return Ok(());
+        }
         let name = home.name_any();
         let seen = Preconditions { uid: home.metadata.uid.clone(), resource_version: None };
         let params = DeleteParams {
@@ -255,7 +270,10 @@ impl Pods {
         let pods: Api<Pod> = self.here(home);
         let request = async { or_gone(pods.delete(&name, &params).await) };
         match ask(|| format!("let pod {name} go"), request).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.with(key, |memory| memory.finished.clone_from(&home.metadata.uid));
+                Ok(())
+            }
             Err(refusal) if refusal.code() == Some(409) => Ok(()),
             Err(refusal) => Err(refusal.into()),
         }

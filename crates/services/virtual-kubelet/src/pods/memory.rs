@@ -28,6 +28,10 @@ pub(super) struct Memory {
     left: Option<Arc<HomePod>>,
     /// Digests of the status that was wanted last, and of what became of it.
     pub(super) status: Option<(u64, u64)>,
+    /// The pod there whose status came home last, by its UID and version.
+    pub(super) mirrored: Option<(Option<String>, Option<String>)>,
+    /// The pod here that was let go, by its UID.
+    pub(super) finished: Option<String>,
     /// Until when a change of its status waits for the next one.
     pub(super) waits: Option<Instant>,
     /// What is added to its restarts.

@@ -14,6 +14,7 @@ use liqo_kit::watch::{Key, Store, watch_trimmed};
 use liqo_pod_offloading::lean::{RemotePod, trim_shadow};
 use liqo_pod_offloading::tokens;
 use liqo_reflection::{Place, ServiceAccounts};
+use tokio::sync::watch::Receiver;
 use tracing::debug;
 
 use super::Pods;
@@ -26,6 +27,7 @@ pub(super) struct Side {
     pub(super) place: Arc<Place>,
     /// The other cluster.
     pub(super) client: Client,
+    answers: Receiver<bool>,
     shadows: Store<PartialObjectMeta<ShadowPod>>,
     pods: Store<RemotePod>,
     secrets: Option<Store<PartialObjectMeta<Secret>>>,
@@ -36,6 +38,11 @@ impl Side {
     pub(super) fn is_ready(&self) -> bool {
         let secrets = self.secrets.as_ref();
         self.shadows.is_ready() && self.pods.is_ready() && secrets.is_none_or(Store::is_ready)
+    }
+
+    /// Whether the other cluster answers, as far as anybody knows.
+    pub(super) fn answers(&self) -> bool {
+        *self.answers.borrow()
     }
 
     /// The ShadowPod of a pod.
@@ -71,10 +78,11 @@ impl Pods {
     /// Follows the pods of a namespace in the other cluster; never ends by itself.
     pub(crate) async fn attend(self: Arc<Self>, scope: Scope) {
         let link = scope.link.clone();
-        link.each(|client| self.follow(&scope.place, client)).await;
+        link.each(|client| self.follow(&scope, client)).await;
     }
 
-    async fn follow(&self, place: &Arc<Place>, client: Client) {
+    async fn follow(&self, scope: &Scope, client: Client) {
+        let place = &scope.place;
         let api = || (client.clone(), &place.remote_namespace);
         let config = |labels: &str| Config::default().labels(labels).timeout(WATCH);
         let ours = place.selector();
@@ -106,8 +114,8 @@ impl Pods {
             names.push(keys.map(|key| pod_of(&key.name)).boxed());
             secrets
         });
-        let place = Arc::clone(place);
-        let side = Arc::new(Side { place, client, shadows, pods, secrets });
+        let (place, answers) = (Arc::clone(place), scope.link.answers.clone());
+        let side = Arc::new(Side { place, client, answers, shadows, pods, secrets });
         let _seat = Seat::take(self, &side);
         let mut names = stream::select_all(names);
         let forward = async {

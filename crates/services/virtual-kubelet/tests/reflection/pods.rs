@@ -1,14 +1,16 @@
 //! Pods that run in another cluster, from their first moment to their last.
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
-use kube::ResourceExt as _;
-use kube::api::DeleteParams;
+use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use liqo_api::discovery::ForeignCluster;
+use liqo_api::sharing::ResourceOffer;
 use liqo_api::virtualkubelet::ShadowPod;
 use liqo_testkit::until;
 use serde_json::{Value, json};
 
 use crate::provider;
-use crate::world::{MILAN, NODE, ROME, World, change, label_of, make};
+use crate::world::{MILAN, NODE, ROME, TENANT, World, change, label_of, make};
 
 /// What a pod that runs elsewhere is marked with.
 const MARK: &str = "liqo.io/shadowPod";
@@ -104,6 +106,7 @@ async fn a_pod_costs_few_requests() {
     assert_eq!(remote.get("POST shadowpods"), Some(&1), "{remote:?}");
     assert_eq!(remote.get("DELETE shadowpods"), Some(&1), "{remote:?}");
     assert_eq!(remote.get("PATCH shadowpods"), None, "{remote:?}");
+    assert_eq!(home.get("POST events"), Some(&1), "{home:?}");
 }
 
 #[tokio::test]
@@ -217,6 +220,68 @@ async fn clusters_that_did_not_see_each_other_agree_again() {
     };
     let after = until("annotations follow", &shadows, "kept", annotated).await.unwrap().unwrap();
     assert_eq!(after.uid(), kept.uid());
+}
+
+#[tokio::test]
+async fn while_a_cluster_is_silent_its_pods_are_as_others_say() {
+    let world = World::make().await;
+    let (here, shadows) = (world.here::<Pod>(), world.there::<ShadowPod>());
+    let clusters: Api<ForeignCluster> = Api::all(here.clone().into_client());
+    let identity = json!({"clusterID": MILAN, "clusterName": "milan"});
+    let spec = json!({"clusterIdentity": identity, "foreignAuthUrl": "https://milan.example.org"});
+    let labels = json!({"discovery.liqo.io/cluster-id": MILAN});
+    make(&clusters, json!({"metadata": {"name": "milan", "labels": labels}, "spec": spec})).await;
+    let _kubelet = world.kubelet(&[]);
+    make(&here, pod("web")).await;
+    provider::run(&world, "web", "10.201.0.1").await;
+    until("it runs here", &here, "web", is_running).await.unwrap();
+
+    let answers = async |status: &str| {
+        let condition = json!({"type": "APIServerStatus", "status": status});
+        let status = json!({"status": {"peeringConditions": [condition]}});
+        clusters
+            .patch_status("milan", &PatchParams::default(), &Patch::Merge(status))
+            .await
+            .unwrap();
+    };
+    answers("Error").await;
+    let nodes: Api<Node> = Api::all(here.clone().into_client());
+    let offers: Api<ResourceOffer> = Api::namespaced(here.clone().into_client(), TENANT);
+    make(&offers, offer()).await;
+    until("the node says so", &nodes, NODE, is_not_ready).await.unwrap();
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    here.patch_status("web", &PatchParams::default(), &Patch::Merge(not_ready)).await.unwrap();
+    change(&here, "web", json!({"metadata": {"labels": {"seen": "yes"}}})).await;
+    let follows = |shadow: Option<&ShadowPod>| {
+        shadow.is_some_and(|shadow| label_of(shadow, "seen") == Some("yes"))
+    };
+    until("the change was seen", &shadows, "web", follows).await.unwrap();
+    assert_eq!(ready(Some(&here.get("web").await.unwrap())).as_deref(), Some("False"));
+    answers("Established").await;
+    let is_ready = |pod: Option<&Pod>| ready(pod).as_deref() == Some("True");
+    until("it is as it is there", &here, "web", is_ready).await.unwrap();
+}
+
+fn offer() -> Value {
+    json!({
+        "metadata": {"name": "milan", "labels": {"liqo.io/originID": MILAN}},
+        "spec": {
+            "clusterId": MILAN,
+            "resourceQuota": {"hard": {"cpu": "1", "memory": "1G"}},
+        },
+    })
+}
+
+fn is_not_ready(node: Option<&Node>) -> bool {
+    let status = node.and_then(|node| node.status.as_ref());
+    let mut conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "False")
+}
+
+fn ready(pod: Option<&Pod>) -> Option<String> {
+    let conditions = status(pod)?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
+    Some(ready.status.clone())
 }
 
 #[tokio::test]

@@ -38,7 +38,8 @@ pub const HOME: &str = "shop";
 pub const REMOTE: &str = "shop-rome-2f55ef";
 /// The node that stands for the other cluster.
 pub const NODE: &str = "liqo-milan";
-const TENANT: &str = "liqo-tenant-milan-ee0b4a";
+/// The namespace here of what is exchanged with the other cluster.
+pub const TENANT: &str = "liqo-tenant-milan-ee0b4a";
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(30);
 const MAP: &str = "milan-ee0b4a";
