@@ -5,6 +5,7 @@
 //! another version, and it is written again. All objects of the namespace there are watched, not
 //! only ours, so that what is somebody else's is seen before it is touched.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -108,7 +109,8 @@ impl<R: Reflect> Driver<R> {
         pair: &Pair<R::Source, There<R>>,
     ) -> Result<(), Error> {
         let place = &self.scope.place;
-        let there = pair.there.as_deref().map(|copy| &copy.metadata);
+        let seen = pair.there.as_deref().map(|copy| self.with_labels(&pair.name, &copy.metadata));
+        let there = seen.as_deref();
         let source = pair.here.as_deref();
         let holder: Holder = (R::NAME, Key::namespaced(&place.home_namespace, &pair.name));
         let addresses = self.addresses(&holder, source).await?;
@@ -215,6 +217,21 @@ impl<R: Reflect> Driver<R> {
     async fn tell(&self, source: &R::Source, warning: bool, reason: &str, message: &str) {
         let note = Note { warning, reason, action: "Reflect", message };
         self.events.tell(source, note).await;
+    }
+
+    /// A copy with our labels, if it is the one that we wrote: whoever takes them off does not make
+    /// it theirs.
+    fn with_labels<'a>(&self, name: &str, there: &'a ObjectMeta) -> Cow<'a, ObjectMeta> {
+        let place = &self.scope.place;
+        let is_written = || {
+            let written = self.written();
+            written.get(name).is_some_and(|written| written.left.uid == there.uid)
+        };
+        if place.is_ours(there) || !is_written() {
+            return Cow::Borrowed(there);
+        }
+        let labels = place.metadata(there, name).labels;
+        Cow::Owned(ObjectMeta { labels, ..there.clone() })
     }
 
     fn attempt(&self, verb: &str, name: &str) -> String {

@@ -34,6 +34,12 @@ async fn a_copy_follows_its_object_and_nobody_else() {
         value(map) == Some("2") && map.is_some_and(|map| label_of(map, "app") == Some("web"))
     };
     until("a change there is reverted", &there, "web", reverted).await.unwrap();
+    let stripped = json!({"metadata": {"labels": {"virtualkubelet.liqo.io/origin": null}}});
+    change(&there, "web", stripped).await;
+    let ours = |map: Option<&ConfigMap>| {
+        map.is_some_and(|map| label_of(map, "virtualkubelet.liqo.io/origin") == Some(ROME))
+    };
+    until("it stays ours", &there, "web", ours).await.unwrap();
     change(&here, "web", json!({"data": {"b": null}})).await;
     let without = |map: Option<&ConfigMap>| {
         map.is_some_and(|map| map.data.as_ref().is_some_and(|data| !data.contains_key("b")))
