@@ -1,11 +1,13 @@
 //! ConfigMaps between two real API servers: the model of all kinds that are reflected.
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use liqo_testkit::until;
 use serde_json::json;
 
+use crate::pods::pod;
+use crate::provider;
 use crate::world::{MILAN, ROME, World, change, label_of, make};
 
 #[tokio::test]
@@ -126,6 +128,17 @@ async fn what_happens_while_nobody_looks_is_made_up_for() {
     until("even what cannot change is made anew", &there, "late", |map| value(map) == Some("2"))
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_kind_that_nobody_works_on_stays_here() {
+    let world = World::make().await;
+    let _kubelet = world.kubelet(&["--configmap-reflection-workers=0"]);
+    make(&world.here::<ConfigMap>(), json!({"metadata": {"name": "web"}})).await;
+    make(&world.here::<Pod>(), pod("web")).await;
+    provider::shadow(&world, "web").await;
+    let copies = world.there::<ConfigMap>().list(&ListParams::default()).await.unwrap();
+    assert!(copies.items.is_empty(), "{copies:?}");
 }
 
 #[tokio::test]
