@@ -1,6 +1,7 @@
 //! What tests stand on.
 //!
 //! - [`ControlPlane`]: etcd and an API server, for tests that need nothing else;
+//! - [`Line`]: a network path to one that a test can cut;
 //! - [`Lab`]: a whole playground, for tests that need real nodes and real packets;
 //! - [`fixtures`]: objects in words;
 //! - [`eventually`] and [`until`]: waits that end, and say what was missing.
@@ -8,12 +9,14 @@
 mod control_plane;
 pub mod fixtures;
 mod lab;
+mod line;
 mod machine;
 mod scenario;
 mod wait;
 
 pub use control_plane::ControlPlane;
 pub use lab::{Lab, command, own_prefix};
+pub use line::Line;
 pub use machine::{Traces, places};
 pub use scenario::Scenario;
 pub use wait::{eventually, until};

@@ -32,6 +32,8 @@ pub const FORCE_REMOTE_NODE_PORT: &str = "liqo.io/force-remote-node-port";
 pub const ANTI_AFFINITY_PRESET: &str = "liqo.io/anti-affinity-preset";
 /// Lists the labels that tell which pods keep apart, separated by commas.
 pub const ANTI_AFFINITY_LABELS: &str = "liqo.io/anti-affinity-labels";
+/// States on a ShadowPod the UID of the pod that it stands for.
+pub const HOME_POD_UID: &str = "virtualkubelet.liqo.io/home-pod-uid";
 /// States the UID of the pod that a reflected token is for.
 pub const SERVICE_ACCOUNT_POD_UID: &str = "virtualkubelet.liqo.io/service-account-for-pod-uid";
 /// States when a reflected token expires.

@@ -213,8 +213,9 @@ fn request<K: Resource<DynamicType = ()>>(
     Error::Request { verb, kind: kind::<K>(), key: key.clone(), source: Box::new(source) }
 }
 
-/// Equal values have equal digests: entries of one type always come in the same order.
-fn digest(value: &Value) -> u64 {
+/// A digest of what is written: entries of one type always come in the same order, so equal values
+/// have equal digests.
+pub fn digest(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
     hasher.finish()

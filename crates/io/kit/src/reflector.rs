@@ -24,25 +24,46 @@ use tokio::time::timeout;
 
 use crate::keyed::{Ending, Next, Queue};
 use crate::retry::{Backoff, Failure, Retry};
-use crate::watch::{Ended, Key, Object, Store, watch_with};
+use crate::watch::{Ended, Key, Object, Store, watch_trimmed};
 
 /// How long a look waits for both sides before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One side: where its objects are, and which of them count.
-pub struct Side {
+pub struct Side<K> {
     /// The cluster.
     pub client: Client,
     /// The namespace.
     pub namespace: String,
     /// Which objects of it.
     pub config: Config,
+    /// Drops what nobody reads of an object.
+    pub trim: fn(&mut K),
+}
+
+/// What the counterpart of a name is called; nothing when a name has no counterpart.
+pub type Rename = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// How names here and there belong together, where they differ.
+pub struct Names {
+    /// From here to there; what has no name there is not worked on.
+    pub there: Rename,
+    /// From there to here; what has no name here is nobody's.
+    pub here: Rename,
+}
+
+impl Default for Names {
+    /// The same on both sides.
+    fn default() -> Self {
+        let same = || -> Rename { Box::new(|name| Some(name.to_owned())) };
+        Self { there: same(), here: same() }
+    }
 }
 
 /// What is known of a name.
 #[derive(Clone, Debug)]
 pub struct Pair<L, R> {
-    /// The name, the same on both sides.
+    /// The name here.
     pub name: String,
     /// What is here.
     pub here: Option<Arc<L>>,
@@ -90,6 +111,8 @@ pub struct Reflector {
     pub workers: u16,
     /// How long to wait after failures.
     pub backoff: Backoff,
+    /// How names here and there belong together.
+    pub names: Names,
 }
 
 impl Reflector {
@@ -98,8 +121,8 @@ impl Reflector {
     /// `observe` is told how each look ended.
     pub async fn run<L, R, F, E>(
         self,
-        here: Side,
-        there: Side,
+        here: Side<L>,
+        there: Side<R>,
         also: impl Stream<Item = String> + Send,
         observe: impl Fn(Ending),
         work: impl Fn(Pair<L, R>) -> F,
@@ -112,11 +135,16 @@ impl Reflector {
         let spaces = (here.namespace.clone(), there.namespace.clone());
         let (here, from_here) = follow::<L>(here, self.backoff);
         let (there, over_there) = follow::<R>(there, self.backoff);
-        let name = |key: Key| key.name;
+        let names = &self.names;
+        let with_counterpart = |name: String| {
+            let name = (names.there)(&name).map(|_| name);
+            std::future::ready(name)
+        };
+        let back = |key: Key| std::future::ready((names.here)(&key.name));
         let touched = stream::select_all([
-            from_here.map(name).boxed(),
-            over_there.map(name).boxed(),
-            also.boxed(),
+            from_here.map(|key| key.name).filter_map(with_counterpart).boxed(),
+            over_there.filter_map(back).boxed(),
+            also.filter_map(with_counterpart).boxed(),
         ]);
         Queue::new(self.name)
             .workers(self.workers)
@@ -125,7 +153,8 @@ impl Reflector {
             .run(touched, async |name| {
                 both_known(&here, &there).await?;
                 let here = here.object(&Key::namespaced(&spaces.0, &name));
-                let there = there.object(&Key::namespaced(&spaces.1, &name));
+                let there = (names.there)(&name)
+                    .and_then(|name| there.object(&Key::namespaced(&spaces.1, name)));
                 work(Pair { name, here, there }).await.map_err(Error::Work)
             })
             .await;
@@ -144,8 +173,9 @@ async fn both_known<L: Object, R: Object, E>(
 }
 
 fn follow<K: Object + Resource<Scope = NamespaceResourceScope>>(
-    side: Side,
+    side: Side<K>,
     backoff: Backoff,
 ) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
-    watch_with(Api::namespaced(side.client, &side.namespace), side.config, backoff)
+    let Side { client, namespace, config, trim } = side;
+    watch_trimmed(Api::namespaced(client, &namespace), config, backoff, trim)
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event};
@@ -58,6 +59,18 @@ impl Display for Key {
             Some(namespace) => write!(f, "{namespace}/{}", self.name),
             None => f.write_str(&self.name),
         }
+    }
+}
+
+/// Whether one state of an object came after another one of the same object.
+///
+/// Versions are numbers wherever anybody has seen them; where they are not, states that differ count
+/// as newer.
+pub fn is_newer(one: &ObjectMeta, than: &ObjectMeta) -> bool {
+    let number = |state: &ObjectMeta| state.resource_version.as_ref()?.parse::<u64>().ok();
+    match (number(one), number(than)) {
+        (Some(one), Some(than)) => one > than,
+        (None, _) | (_, None) => one.resource_version != than.resource_version,
     }
 }
 
@@ -132,7 +145,7 @@ pub fn watch<K: Object>(
     api: Api<K>,
     config: watcher::Config,
 ) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
-    feed(kube::runtime::watcher(api, config).default_backoff())
+    feed(kube::runtime::watcher(api, config).default_backoff(), |_| {})
 }
 
 /// The same, with what is not read cut from every object before it is stored.
@@ -150,7 +163,17 @@ pub fn watch_with<K: Object>(
     config: watcher::Config,
     backoff: Backoff,
 ) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
-    feed(kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 }))
+    watch_trimmed(api, config, backoff, |_| {})
+}
+
+/// The same, where the store keeps no more of an object than `trim` leaves.
+pub fn watch_trimmed<K: Object>(
+    api: Api<K>,
+    config: watcher::Config,
+    backoff: Backoff,
+    trim: fn(&mut K),
+) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
+    feed(kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 }), trim)
 }
 
 /// The waits of a watch that is interrupted again and again.
@@ -175,7 +198,7 @@ impl kube::runtime::utils::Backoff for Waits {
 }
 
 /// Feeds a store from the events of a watch, and names the keys they touched.
-fn feed<K, S>(events: S) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
+fn feed<K, S>(events: S, trim: fn(&mut K)) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
     S: Stream<Item = watcher::Result<Event<K>>> + Send,
@@ -186,7 +209,10 @@ where
     let keys = events.filter_map(move |event| {
         let touched = match event {
             Ok(event) => {
-                let event = event.modify(|object| object.meta_mut().managed_fields = None);
+                let event = event.modify(|object| {
+                    object.meta_mut().managed_fields = None;
+                    trim(object);
+                });
                 writer.apply_watcher_event(&event);
                 if matches!(event, Event::InitDone) {
                     tell_ready.send_replace(true);
@@ -255,9 +281,19 @@ mod tests {
     use futures::FutureExt as _;
     use k8s_openapi::api::core::v1::ConfigMap;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
-    use kube::api::ObjectMeta;
 
     use super::*;
+
+    #[test]
+    fn a_later_state_is_newer() {
+        let state = |version: &str| ObjectMeta {
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        };
+        assert!(is_newer(&state("10"), &state("9")));
+        assert!(!is_newer(&state("9"), &state("10")) && !is_newer(&state("9"), &state("9")));
+        assert!(is_newer(&state("b"), &state("a")) && !is_newer(&state("a"), &state("a")));
+    }
 
     #[test]
     fn nothing_is_named_before_the_first_list_is_whole() {
@@ -300,7 +336,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_is_named_once_the_store_shows_why() {
         let events = [Event::Init, Event::InitApply(map("a", "1")), Event::InitDone];
-        let (store, keys) = feed(stream::iter(events.map(Ok)));
+        let (store, keys) = feed(stream::iter(events.map(Ok)), |_| {});
         assert!(store.wait_until_ready().now_or_never().is_none());
         let key = keys.boxed().next().await.unwrap();
         assert_eq!(store.object(&key).unwrap().metadata.resource_version.as_deref(), Some("1"));
@@ -312,7 +348,7 @@ mod tests {
         let mut object = map("a", "1");
         object.metadata.managed_fields = Some(vec![ManagedFieldsEntry::default()]);
         let events = [Event::Init, Event::InitApply(object), Event::InitDone];
-        let (store, keys) = feed(stream::iter(events.map(Ok)));
+        let (store, keys) = feed(stream::iter(events.map(Ok)), |_| {});
         let keys: Vec<Key> = keys.collect().await;
         assert_eq!(store.object(&keys[0]).unwrap().metadata.managed_fields, None);
     }
@@ -320,7 +356,7 @@ mod tests {
     #[tokio::test]
     async fn everybody_who_waits_for_the_first_list_is_woken() {
         let (send, events) = futures::channel::mpsc::unbounded();
-        let (store, keys) = feed(events);
+        let (store, keys) = feed(events, |_| {});
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 let store = store.clone();
@@ -342,7 +378,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_is_never_filled_says_so() {
-        let (store, keys) = feed(stream::iter([Ok(Event::<ConfigMap>::Init)]));
+        let (store, keys) = feed(stream::iter([Ok(Event::<ConfigMap>::Init)]), |_| {});
         assert_eq!(keys.count().await, 0);
         assert_eq!(store.wait_until_ready().await, Err(Ended));
     }

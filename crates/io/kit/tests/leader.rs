@@ -2,22 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
-#[path = "parts/line.rs"]
-mod line;
-
 use std::future::pending;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use liqo_kit::leader::{BadTiming, Candidate, Lost, Timing};
-use liqo_testkit::ControlPlane;
+use liqo_testkit::{ControlPlane, Line};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-
-use self::line::Line;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -50,7 +45,7 @@ async fn a_leader_that_is_cut_off_gives_up_before_another_leads() {
     let (tell, mut told) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
 
-    let lonely = candidate(line.client(&plane).await, "lonely");
+    let lonely = candidate(line.client(&plane).await.unwrap(), "lonely");
     let (started, lost, never) = (tell.clone(), tell.clone(), stop.clone());
     let lonely = tokio::spawn(async move {
         let work = async {
@@ -71,7 +66,7 @@ async fn a_leader_that_is_cut_off_gives_up_before_another_leads() {
 
     line.restore();
     let again = CancellationToken::new();
-    let back = replica(line.client(&plane).await, "back", &again, &tell);
+    let back = replica(line.client(&plane).await.unwrap(), "back", &again, &tell);
     stop.cancel();
     assert_eq!(next(&mut told).await, "other ends");
     assert_eq!(other.await.unwrap(), Ok(Some("done")));

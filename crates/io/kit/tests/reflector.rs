@@ -9,7 +9,7 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use liqo_kit::apply::{Error, Writer};
 use liqo_kit::keyed::Next;
-use liqo_kit::reflector::{Pair, Reflector, Side};
+use liqo_kit::reflector::{Names, Pair, Reflector, Side};
 use liqo_kit::retry::Backoff;
 use liqo_testkit::{ControlPlane, until};
 use tokio::task::JoinHandle;
@@ -49,10 +49,16 @@ fn reflect(client: &Client) -> JoinHandle<()> {
         client: client.clone(),
         namespace: namespace.to_owned(),
         config: Config::default().labels("reflected=yes"),
+        trim: |_| {},
     };
     let there: Api<ConfigMap> = Api::namespaced(client.clone(), "there");
     let (from, to) = (side("here"), side("there"));
-    let reflector = Reflector { name: "maps", workers: 2, backoff: Backoff::default() };
+    let reflector = Reflector {
+        name: "maps",
+        workers: 2,
+        backoff: Backoff::default(),
+        names: Names::default(),
+    };
     tokio::spawn(async move {
         let writer = Writer::owning("test");
         let work = async |pair: Pair<ConfigMap, ConfigMap>| -> Result<Next, Error> {

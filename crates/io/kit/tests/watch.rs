@@ -2,9 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
-#[path = "parts/line.rs"]
-mod line;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -16,11 +13,9 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Config;
 use liqo_kit::keyed::{Next, Queue};
 use liqo_kit::watch::{Key, watch};
-use liqo_testkit::ControlPlane;
+use liqo_testkit::{ControlPlane, Line};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-
-use self::line::Line;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -32,7 +27,7 @@ async fn what_is_deleted_during_an_outage_is_worked_on() {
         direct.create(&PostParams::default(), &map(name)).await.unwrap();
     }
     let mut line = Line::to(&plane).await.unwrap();
-    let watched: Api<ConfigMap> = Api::namespaced(line.client(&plane).await, "default");
+    let watched: Api<ConfigMap> = Api::namespaced(line.client(&plane).await.unwrap(), "default");
     let (store, touched) = watch(watched, Config::default());
 
     let (send, mut seen) = mpsc::unbounded_channel();

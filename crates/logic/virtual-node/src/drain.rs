@@ -7,8 +7,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-
 /// What is done about a pod that has to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -22,10 +20,19 @@ pub enum Step {
     Await,
 }
 
+/// A pod of the node, as far as its departure is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// Whether somebody has asked for its end.
+    pub is_leaving: bool,
+    /// Whether a container of it may be running somewhere.
+    pub has_started: bool,
+}
+
 /// What is done about a pod after the node has been leaving for some time.
-pub fn step(pod: &Pod, leaving_for: Duration, patience: Duration) -> Step {
-    if pod.metadata.deletion_timestamp.is_some() {
-        return if has_started(pod) && leaving_for < patience * 2 {
+pub fn step(pod: Guest, leaving_for: Duration, patience: Duration) -> Step {
+    if pod.is_leaving {
+        return if pod.has_started && leaving_for < patience * 2 {
             Step::Await
         } else {
             Step::Confirm
@@ -34,19 +41,8 @@ pub fn step(pod: &Pod, leaving_for: Duration, patience: Duration) -> Step {
     if leaving_for < patience { Step::Evict } else { Step::Delete }
 }
 
-/// Whether a container of a pod may be running somewhere.
-fn has_started(pod: &Pod) -> bool {
-    let Some(status) = &pod.status else { return false };
-    let containers = [&status.container_statuses, &status.init_container_statuses];
-    containers.iter().any(|list| list.as_ref().is_some_and(|list| !list.is_empty()))
-}
-
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-    use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
-    use liqo_api::Time;
-
     use super::*;
 
     const PATIENCE: Duration = Duration::from_mins(1);
@@ -54,22 +50,18 @@ mod tests {
     #[test]
     fn pods_are_asked_before_they_are_told() {
         let pod = pod(false, true);
-        assert_eq!(step(&pod, Duration::ZERO, PATIENCE), Step::Evict);
-        assert_eq!(step(&pod, PATIENCE, PATIENCE), Step::Delete);
+        assert_eq!(step(pod, Duration::ZERO, PATIENCE), Step::Evict);
+        assert_eq!(step(pod, PATIENCE, PATIENCE), Step::Delete);
     }
 
     #[test]
     fn the_end_of_a_pod_is_waited_for_but_not_for_ever() {
-        assert_eq!(step(&pod(true, true), PATIENCE, PATIENCE), Step::Await);
-        assert_eq!(step(&pod(true, true), PATIENCE * 2, PATIENCE), Step::Confirm);
-        assert_eq!(step(&pod(true, false), Duration::ZERO, PATIENCE), Step::Confirm);
+        assert_eq!(step(pod(true, true), PATIENCE, PATIENCE), Step::Await);
+        assert_eq!(step(pod(true, true), PATIENCE * 2, PATIENCE), Step::Confirm);
+        assert_eq!(step(pod(true, false), Duration::ZERO, PATIENCE), Step::Confirm);
     }
 
-    fn pod(deleting: bool, started: bool) -> Pod {
-        let mut pod = Pod::default();
-        pod.metadata.deletion_timestamp = deleting.then_some(Time(Timestamp::UNIX_EPOCH));
-        let container_statuses = started.then(|| vec![ContainerStatus::default()]);
-        pod.status = Some(PodStatus { container_statuses, ..PodStatus::default() });
-        pod
+    fn pod(is_leaving: bool, has_started: bool) -> Guest {
+        Guest { is_leaving, has_started }
     }
 }

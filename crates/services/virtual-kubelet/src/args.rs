@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
+use liqo_api::keys::object;
 use liqo_api::names::{ClusterId, ClusterName};
 use liqo_kit::args::values::{Pairs, duration};
 use liqo_kit::args::{ClientArgs, Listen, LogArgs};
@@ -76,9 +77,13 @@ pub struct Args {
     #[arg(long, default_value = ":8080", value_name = "ADDRESS")]
     pub metrics_address: Listen,
 
-    /// Flags of reflection, which this kubelet does not do yet
+    /// What brings pods and their surroundings to the other cluster
     #[command(flatten)]
     pub reflection: ReflectionArgs,
+
+    /// Flags that mean nothing here, and are taken from older command lines
+    #[command(flatten)]
+    pub ignored: IgnoredArgs,
 
     /// How fast it may talk to an API server
     #[command(flatten)]
@@ -90,20 +95,91 @@ pub struct Args {
 }
 
 /// Flags of what brings pods and their surroundings to the other cluster.
-#[derive(ClapArgs, Debug, Default)]
+#[derive(ClapArgs, Clone, Debug)]
 pub struct ReflectionArgs {
-    #[arg(long, hide = true)]
-    ipam_server: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    disable_ip_reflection: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    enable_apiserver_support: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    enable_storage: Option<bool>,
-    #[arg(long, hide = true)]
-    virtual_storage_class_name: Option<String>,
-    #[arg(long, hide = true)]
-    remote_real_storage_class_name: Option<String>,
+    /// Address of the service that translates addresses between the clusters; without it, addresses
+    /// are the same on both sides
+    #[arg(long, value_name = "HOST:PORT")]
+    pub ipam_server: Option<String>,
+
+    /// Whether the addresses of pods and services stay unknown on the other side
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub disable_ip_reflection: bool,
+
+    /// Whether pods in the other cluster reach the API server of this one, with their tokens
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub enable_apiserver_support: bool,
+
+    /// Where pods in the other cluster reach the API server of this one; by default through the
+    /// network of the two clusters
+    #[arg(long, value_name = "HOST", requires = "home_api_server_port")]
+    pub home_api_server_host: Option<String>,
+
+    /// Port of that API server
+    #[arg(long, value_name = "PORT", requires = "home_api_server_host")]
+    pub home_api_server_port: Option<u16>,
+
+    /// Address of the API server of this cluster, as Kubernetes tells it to pods
+    #[arg(long, env = "KUBERNETES_SERVICE_HOST", hide = true)]
+    pub kubernetes_service_host: Option<String>,
+
+    /// Port of the API server of this cluster, as Kubernetes tells it to pods
+    #[arg(long, env = "KUBERNETES_SERVICE_PORT", hide = true, default_value_t = 443)]
+    pub kubernetes_service_port: u16,
+
+    /// Whether volumes of the other cluster can be claimed
+    #[arg(long, default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub enable_storage: bool,
+
+    /// Class of the claims that are brought to the other cluster
+    #[arg(long, default_value = object::STORAGE_CLASS, value_name = "CLASS")]
+    pub virtual_storage_class_name: String,
+
+    /// Class of the claims there; by default the one that is default there
+    #[arg(long, value_name = "CLASS")]
+    pub remote_real_storage_class_name: Option<String>,
+
+    /// How many objects of a kind are worked on at once; none of a kind at all with 0
+    #[command(flatten)]
+    pub workers: WorkerArgs,
+}
+
+/// How many objects of each kind are worked on at once; with 0, the kind is not reflected.
+#[derive(ClapArgs, Clone, Copy, Debug)]
+pub struct WorkerArgs {
+    /// Pods worked on at once; 0 for none
+    #[arg(long = "pod-reflection-workers", default_value_t = 10, value_name = "NUMBER")]
+    pub pod: u16,
+    /// Endpoint slices worked on at once; 0 for none
+    #[arg(long = "endpointslice-reflection-workers", default_value_t = 10, value_name = "NUMBER")]
+    pub endpointslice: u16,
+    /// Services worked on at once; 0 for none
+    #[arg(long = "service-reflection-workers", default_value_t = 3, value_name = "NUMBER")]
+    pub service: u16,
+    /// Ingresses worked on at once; 0 for none
+    #[arg(long = "ingress-reflection-workers", default_value_t = 3, value_name = "NUMBER")]
+    pub ingress: u16,
+    /// ConfigMaps worked on at once; 0 for none
+    #[arg(long = "configmap-reflection-workers", default_value_t = 3, value_name = "NUMBER")]
+    pub configmap: u16,
+    /// Secrets worked on at once; 0 for none
+    #[arg(long = "secret-reflection-workers", default_value_t = 3, value_name = "NUMBER")]
+    pub secret: u16,
+    /// Pods whose tokens are worked on at once; 0 for none
+    #[arg(long = "service-account-reflection-workers", default_value_t = 3, value_name = "NUMBER")]
+    pub service_account: u16,
+    /// Volume claims worked on at once; 0 for none
+    #[arg(
+        long = "persistentvolumeclaim-reflection-workers",
+        default_value_t = 3,
+        value_name = "NUMBER"
+    )]
+    pub persistentvolumeclaim: u16,
+}
+
+/// Flags that mean nothing here.
+#[derive(ClapArgs, Clone, Debug, Default)]
+pub struct IgnoredArgs {
     #[arg(long, hide = true)]
     certificate_type: Option<String>,
     #[arg(long, hide = true)]
@@ -149,6 +225,22 @@ mod tests {
         assert_eq!(line.node_extra_labels.0.len(), 2);
         assert!(!line.node_check_network);
         assert_eq!(line.node_lease_duration, Duration::from_secs(40));
+        let ReflectionArgs { enable_storage, enable_apiserver_support, workers, .. } =
+            line.reflection;
+        assert!(enable_storage && enable_apiserver_support);
+        assert_eq!((workers.pod, workers.configmap), (10, 3));
+    }
+
+    #[test]
+    fn half_an_api_server_is_refused() {
+        let line = |more: &[&str]| {
+            let words = ["--node-ip=10.0.0.1", "--foreign-cluster-name=milan"];
+            let id = ["--foreign-cluster-id=2cb4110a-c5e6-4a52-851d-d0e0d86c9174"];
+            parse(&[&words[..], &id, more].concat())
+        };
+        let (host, port) = ("--home-api-server-host=a.example", "--home-api-server-port=443");
+        assert!(line(&[host]).is_err() && line(&[port]).is_err());
+        assert_eq!(line(&[host, port]).unwrap().reflection.home_api_server_port, Some(443));
     }
 
     fn parse(words: &[&str]) -> Result<Args, clap::Error> {

@@ -19,7 +19,8 @@ use liqo_kit::apply::{self, Outcome, Writer};
 use liqo_kit::keyed::Next;
 use liqo_kit::retry::{Failure, Retry, or_gone};
 use liqo_kit::watch::{Ended, Key, Object, Store, watch as watch_objects};
-use liqo_virtual_node::drain::{self, Step};
+use liqo_pod_offloading::lean::HomePod;
+use liqo_virtual_node::drain::{self, Guest, Step};
 use liqo_virtual_node::node;
 use liqo_virtual_node::status::{self, Links};
 use liqo_virtual_node::{Fate, Settings, fate};
@@ -39,17 +40,18 @@ pub(crate) struct Sources {
     clusters: Store<ForeignCluster>,
     tunnels: Option<Store<TunnelEndpoint>>,
     nodes: Store<Node>,
-    pods: Store<Pod>,
+    pods: Store<HomePod>,
 }
 
 type Touches = BoxStream<'static, ()>;
 
 impl Sources {
-    /// Watches everything; the stream has an item whenever something changed.
+    /// Watches everything but pods; the stream has an item whenever something changed.
     pub(crate) fn watch(
         client: &Client,
         namespace: &str,
         settings: &Settings,
+        pods: Store<HomePod>,
     ) -> (Self, SelectAll<Touches>) {
         let provider = &settings.provider;
         let mut touches = SelectAll::new();
@@ -67,9 +69,6 @@ impl Sources {
         let this = format!("metadata.name={}", settings.name);
         let nodes = Api::all(client.clone());
         let nodes = follow(nodes, Config::default().fields(&this), &mut touches);
-        let here = format!("spec.nodeName={}", settings.name);
-        let pods = Api::all(client.clone());
-        let pods = follow(pods, Config::default().fields(&here), &mut touches);
         (Self { offers, clusters, tunnels, nodes, pods }, touches)
     }
 
@@ -157,6 +156,8 @@ pub(crate) struct Keeper {
     status: Writer,
     /// The node whose lease is renewed.
     renewal: watch::Sender<Option<String>>,
+    /// Whether the other cluster answers.
+    answers: watch::Sender<bool>,
     /// Since when the node has been leaving.
     leaving: Mutex<Option<Instant>>,
 }
@@ -168,6 +169,7 @@ impl Keeper {
         settings: Settings,
         sources: Sources,
         renewal: watch::Sender<Option<String>>,
+        answers: watch::Sender<bool>,
     ) -> Self {
         Self {
             settings,
@@ -179,6 +181,7 @@ impl Keeper {
             metadata: Writer::owning(manager::VIRTUAL_KUBELET),
             status: Writer::owning(manager::VIRTUAL_KUBELET),
             renewal,
+            answers,
             leaving: Mutex::default(),
         }
     }
@@ -186,6 +189,8 @@ impl Keeper {
     /// Makes the node as it should be now.
     pub(crate) async fn keep(self: Arc<Self>) -> Result<Next, Error> {
         self.sources.ready().await?;
+        let answers = self.sources.links().api_server;
+        self.answers.send_if_modified(|known| std::mem::replace(known, answers) != answers);
         let node = self.sources.nodes.object(&Key::cluster(&self.settings.name));
         let offers = self.sources.offers.objects();
         let offers: Vec<&ResourceOffer> = offers.iter().map(|offer| &**offer).collect();
@@ -372,12 +377,13 @@ impl Keeper {
     }
 
     /// Does what is next about a pod; whether it has to be looked at again.
-    async fn see_off(&self, pod: &Pod, leaving_for: Duration) -> Result<bool, Error> {
+    async fn see_off(&self, pod: &HomePod, leaving_for: Duration) -> Result<bool, Error> {
         let pods: Api<Pod> =
             Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let name = pod.name_any();
         let refuse = |source| Error::Request { action: "see a pod off", source };
-        match drain::step(pod, leaving_for, self.patience) {
+        let guest = Guest { is_leaving: pod.is_leaving(), has_started: pod.has_started() };
+        match drain::step(guest, leaving_for, self.patience) {
             Step::Evict => match pods.evict(&name, &EvictParams::default()).await {
                 // A disruption budget says no.
                 Err(kube::Error::Api(status)) if status.code == 429 => Ok(true),
@@ -402,5 +408,10 @@ impl Keeper {
         let mut leaving = self.leaving.lock().unwrap_or_else(PoisonError::into_inner);
         *leaving = leaves.then(|| leaving.unwrap_or_else(Instant::now));
         *leaving
+    }
+
+    /// Whether the node is leaving, and has to know when its pods are gone.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 }

@@ -5,28 +5,46 @@
 //! ForeignCluster ┼─> one key ─> keeper ─> Node, its status; when the offer goes: pods out, Node gone
 //! TunnelEndpoint ┤              lease  ─> Lease, while the node is there
 //! Node, its pods ┘
+//! NamespaceMap ─────> reflection ─> copies in the other cluster
+//! pods here and there ──> pods ───> ShadowPods in the other cluster, statuses here
 //! ```
 
+pub mod addresses;
 mod args;
 mod keeper;
 mod lease;
+mod pods;
+mod reflection;
 
 use std::sync::Arc;
 
-use futures::stream::StreamExt as _;
-use kube::Client;
+use futures::stream::{self, StreamExt as _};
+use kube::runtime::watcher::Config;
+use kube::{Api, Client};
 use liqo_api::keys::object;
+use liqo_api::names::Cluster;
 use liqo_kit::client::{self, Manners};
 use liqo_kit::keyed::Queue;
+use liqo_kit::metrics::Metrics;
 use liqo_kit::service::{self, Service};
-use liqo_kit::watch::Key;
+use liqo_kit::tasks::Tasks;
+use liqo_kit::watch::{Key, Store, watch_trimmed};
+use liqo_pod_offloading::lean::HomePod;
+use liqo_reflection::{Place, ServiceAccounts};
 use liqo_virtual_node::Settings;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
+use self::addresses::{Addresses, Translator};
 pub use self::args::Args;
 use self::keeper::{Keeper, Sources};
+use self::pods::{Entrance, Ground, Pods, entrance, noticed};
+use self::reflection::counts::Counts;
+use self::reflection::link::{BACKOFF, Link};
+use self::reflection::namespaces::Activation;
+pub use self::reflection::namespaces::Namespaces;
+use self::reflection::{Scope, kinds};
 
 /// Why a virtual kubelet ends.
 #[derive(Debug, thiserror::Error)]
@@ -34,12 +52,26 @@ pub enum Error {
     /// There is no cluster to talk to.
     #[error(transparent)]
     Client(#[from] client::Error),
-    /// The version of this cluster is not to be had.
-    #[error("cannot ask the API server for its version")]
+    /// What this cluster can do is not to be had.
+    #[error("cannot ask the API server for its version and abilities")]
     Version(#[source] kube::Error),
     /// A server cannot be started.
     #[error(transparent)]
     Service(#[from] service::Error),
+}
+
+/// What a virtual kubelet is given.
+pub struct Process {
+    /// This cluster.
+    pub client: Client,
+    /// How it presents itself to the other one.
+    pub manners: Manners,
+    /// What it measures.
+    pub metrics: Metrics,
+    /// The owner of its tasks.
+    pub tasks: Arc<Tasks>,
+    /// Cancelled when it has to end.
+    pub stop: CancellationToken,
 }
 
 /// Runs a virtual node until told to stop.
@@ -51,13 +83,16 @@ pub async fn run(args: Args) -> Result<(), service::Error> {
         if args.metrics_enabled {
             service.serve_metrics(&args.metrics_address).await?;
         }
-        serve(client, &args, service.stop).await
+        let Service { metrics, tasks, stop, .. } = service;
+        serve(Process { client, manners, metrics, tasks, stop }, &args).await
     })
     .await
 }
 
 /// The same on a given cluster.
-pub async fn serve(client: Client, args: &Args, stop: CancellationToken) -> Result<(), Error> {
+pub async fn serve(process: Process, args: &Args) -> Result<(), Error> {
+    let Process { client, stop, .. } = &process;
+    let (client, stop) = (client.clone(), stop.clone());
     let version = client.apiserver_version().await.map_err(Error::Version)?;
     let settings = Settings {
         name: args.nodename.clone(),
@@ -70,17 +105,124 @@ pub async fn serve(client: Client, args: &Args, stop: CancellationToken) -> Resu
         checks_network: args.node_check_network,
     };
     info!(node = settings.name, cluster = %settings.provider, "Showing");
-    let (sources, touched) = Sources::watch(&client, &args.tenant_namespace, &settings);
+    let on_node = Config::default().fields(&format!("spec.nodeName={}", settings.name));
+    let pods = Api::all(client.clone());
+    let (pods, touched_pods) = watch_trimmed(pods, on_node, BACKOFF, HomePod::trim);
+    let (notice, noticing) = watch::channel(());
+    let touched_pods = noticed(touched_pods, notice);
+    let (sources, touched) =
+        Sources::watch(&client, &args.tenant_namespace, &settings, pods.clone());
     let (renewal, renewed) = watch::channel(None);
+    let (answers, answering) = watch::channel(true);
     let lease = lease::Lease {
         client: client.clone(),
         duration: args.node_lease_duration,
         node: settings.name.clone(),
     };
-    let keeper = Arc::new(Keeper::new(client, args, settings, sources, renewal));
+    // They end with this function: whatever is under way is safe to leave half-way.
+    let tasks = process.tasks.child();
+    let tokens = entrance::tokens(&client, &args.reflection).await.map_err(Error::Version)?;
+    let reflection = Reflection { args, tokens, tasks: &tasks, answers: answering };
+    reflection.start(&process, pods, touched_pods);
+    let keeper = Arc::new(Keeper::new(client, args, settings, sources, renewal, answers));
     let node = Key::cluster(args.nodename.clone());
+    let touched = stream::select(touched, departures(noticing, Arc::clone(&keeper)));
     let touched = touched.map(move |()| node.clone()).take_until(stop.clone().cancelled_owned());
     let keeping = Queue::new("node").run(touched, |_| Arc::clone(&keeper).keep());
     tokio::join!(keeping, stop.run_until_cancelled(lease.keep(renewed)));
     Ok(())
+}
+
+/// Something for every change of pods, while the node waits for them to leave.
+fn departures(
+    pods: watch::Receiver<()>,
+    keeper: Arc<Keeper>,
+) -> impl futures::Stream<Item = ()> + Send {
+    let changes = stream::unfold(pods, async |mut pods| {
+        pods.changed().await.ok()?;
+        Some(((), pods))
+    });
+    changes.filter(move |()| std::future::ready(keeper.is_leaving()))
+}
+
+/// What brings pods and their surroundings to the other cluster.
+struct Reflection<'a> {
+    args: &'a Args,
+    tokens: ServiceAccounts,
+    tasks: &'a Tasks,
+    answers: watch::Receiver<bool>,
+}
+
+impl Reflection<'_> {
+    /// Starts it, with the pods of the node.
+    fn start(
+        self,
+        process: &Process,
+        store: Store<HomePod>,
+        touched: impl futures::Stream<Item = Key> + Send + 'static,
+    ) {
+        let Self { args, tokens, tasks, answers } = self;
+        let (Some(id), Some(name)) = (&args.home_cluster_id, &args.home_cluster_name) else {
+            warn!("No pods run there: --home-cluster-id and --home-cluster-name say for whom");
+            tasks.spawn("pods", touched.for_each(|_| std::future::ready(())));
+            return;
+        };
+        let remote = Cluster {
+            id: args.foreign_cluster_id.clone(),
+            name: args.foreign_cluster_name.clone(),
+        };
+        let place = Place {
+            home: Cluster { id: id.clone(), name: name.clone() },
+            remote: remote.clone(),
+            home_namespace: String::new(),
+            remote_namespace: String::new(),
+            node: args.nodename.clone(),
+            service_accounts: tokens,
+        };
+        let Process { client, manners, metrics, .. } = process;
+        let (namespace, peer) = (&args.tenant_namespace, remote.id.as_str());
+        let (peer, follow) = client::remote(client.clone(), namespace, peer, manners.clone());
+        tasks.spawn("identity", follow);
+        if let Some(server) = &args.reflection.ipam_server {
+            warn!(server, "Addresses are not translated yet: they are told as they are");
+        }
+        let hidden = args.reflection.disable_ip_reflection;
+        let translator = if hidden { Translator::Hidden } else { Translator::Same };
+        let scope = Scope {
+            home: client.clone(),
+            link: Link { remote: peer, answers },
+            addresses: Arc::new(Addresses::new(translator)),
+            counts: Counts::register(metrics, &remote, &args.nodename),
+            place: Arc::new(place),
+        };
+        let (tell, namespaces) = Namespaces::channel();
+        let workers = &args.reflection.workers;
+        let pods = if workers.pod == 0 {
+            tasks.spawn("pods", touched.for_each(|_| std::future::ready(())));
+            None
+        } else {
+            let ground = Ground {
+                home: client.clone(),
+                store,
+                namespaces,
+                addresses: Arc::clone(&scope.addresses),
+                entrance: Entrance::new(&args.reflection, tokens),
+                node: args.node_ip,
+                peer: remote.name.to_string(),
+                counts: scope.counts.clone(),
+            };
+            let (pods, from_elsewhere) = Pods::new(ground);
+            tasks.spawn("pods", Arc::clone(&pods).run(touched, from_elsewhere, workers.pod));
+            Some(pods)
+        };
+        let activation = Activation {
+            scope,
+            tenant_namespace: args.tenant_namespace.clone(),
+            kinds: kinds::all(workers),
+            pods,
+            tasks: tasks.child(),
+            tell,
+        };
+        tasks.spawn("namespaces", activation.follow());
+    }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure is the test's failure")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clap::Parser;
 use jiff::Timestamp;
@@ -11,8 +12,10 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::keys::{finalizer, label};
 use liqo_api::sharing::{ResourceOffer, ResourceOfferSpec};
+use liqo_kit::client::Manners;
+use liqo_kit::metrics::Metrics;
 use liqo_testkit::{ControlPlane, until};
-use liqo_virtual_kubelet::{Args, serve};
+use liqo_virtual_kubelet::{Args, Process, serve};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -47,8 +50,15 @@ async fn a_node_follows_its_offer_and_leaves_nothing_behind() {
     .args;
     let stop = CancellationToken::new();
     let kubelet = {
-        let (client, stop) = (client.clone(), stop.clone());
-        tokio::spawn(async move { serve(client, &args, stop).await })
+        let manners = Manners { component: "virtual-kubelet", limits: args.client };
+        let process = Process {
+            client: client.clone(),
+            manners,
+            metrics: Metrics::default(),
+            tasks: Arc::default(),
+            stop: stop.clone(),
+        };
+        tokio::spawn(async move { serve(process, &args).await })
     };
 
     let node = until("the node is ready", &nodes, "liqo-milan", is_ready).await.unwrap().unwrap();

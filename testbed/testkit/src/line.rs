@@ -3,12 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 
+use anyhow::{Context as _, Result};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use liqo_testkit::ControlPlane;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+
+use crate::ControlPlane;
 
 /// A network path to an API server that can be cut.
 pub struct Line {
@@ -19,20 +21,27 @@ pub struct Line {
 
 impl Line {
     /// A path that works.
-    pub async fn to(plane: &ControlPlane) -> io::Result<Self> {
-        let server = config(plane).await.cluster_url.authority().unwrap().as_str().parse().unwrap();
+    pub async fn to(plane: &ControlPlane) -> Result<Self> {
+        let url = config(plane).await?.cluster_url;
+        let server: SocketAddr =
+            url.authority().context("a URL with an authority")?.as_str().parse()?;
         // The server's certificate is for its own address alone.
-        let listener = TcpListener::bind(SocketAddr::new(SocketAddr::ip(&server), 0)).await?;
+        let listener = TcpListener::bind(SocketAddr::new(server.ip(), 0)).await?;
         let mut line = Self { address: listener.local_addr()?, server, carrier: JoinSet::new() };
         line.carrier.spawn(carry(listener, server));
         Ok(line)
     }
 
+    /// Where its near end is.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
     /// A client whose requests take this path.
-    pub async fn client(&self, plane: &ControlPlane) -> Client {
-        let mut config = config(plane).await;
-        config.cluster_url = format!("https://{}", self.address).parse().unwrap();
-        Client::try_from(config).unwrap()
+    pub async fn client(&self, plane: &ControlPlane) -> Result<Client> {
+        let mut config = config(plane).await?;
+        config.cluster_url = self.url().parse()?;
+        Ok(Client::try_from(config)?)
     }
 
     /// Breaks every connection, and refuses new ones.
@@ -58,7 +67,7 @@ async fn carry(listener: TcpListener, server: SocketAddr) -> io::Result<()> {
     }
 }
 
-async fn config(plane: &ControlPlane) -> kube::Config {
-    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+async fn config(plane: &ControlPlane) -> Result<kube::Config> {
+    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
+    Ok(kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }

@@ -1,0 +1,331 @@
+//! What is done about pods: each action is one function, and safe to do twice.
+
+use std::time::Duration;
+
+use futures::future::{join, try_join};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::PartialObjectMeta;
+use kube::{Api, ResourceExt as _};
+use liqo_api::keys::{event, label, manager};
+use liqo_api::virtualkubelet::ShadowPod;
+use liqo_kit::apply::digest;
+use liqo_kit::retry::or_gone;
+use liqo_kit::watch::Key;
+use liqo_pod_offloading::lean::{HomePod, RemotePod};
+use liqo_pod_offloading::shadow;
+use liqo_pod_offloading::status::{self, Rejection, Restarts, Translation};
+use liqo_replication::carried::Carried;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tracing::info;
+
+use super::side::Side;
+use super::{Error, Pods, Scene};
+use crate::reflection::link::{Refusal, ask};
+
+/// How long a change of a status may wait for the next one.
+const WAIT: Duration = Duration::from_secs(1);
+
+impl Pods {
+    /// Marks a pod, and makes its ShadowPod.
+    pub(super) async fn offload(
+        &self,
+        key: &Key,
+        home: &HomePod,
+        side: &Side,
+    ) -> Result<(), Error> {
+        let account = home.spec.service_account_name.as_deref().unwrap_or("default");
+        let translator = &self.ground.addresses.translator;
+        let access = self.ground.entrance.access(account, translator, side);
+        let (pod, access) = try_join(self.mark(home), access).await?;
+        let Some(pod) = pod else { return Ok(()) };
+        let shadow = shadow::shadow(&pod.metadata, &pod.spec, &side.place, &access);
+        // A pod there waits for its tokens, so both may be made at once.
+        let (made, tokens) =
+            join(self.make_shadow(key, home, side, &shadow), self.make_tokens(key, home, side))
+                .await;
+        made?;
+        let message = format!("Offloaded to cluster {}", self.ground.peer);
+        self.tell(home, false, event::SUCCESSFUL_REFLECTION, &message).await;
+        tokens
+    }
+
+    /// Marks a pod as one that runs elsewhere, and reads all of it; nothing when it is gone.
+    async fn mark(&self, home: &HomePod) -> Result<Option<Carried<Pod>>, Error> {
+        let pods: Api<Carried<Pod>> = self.here(home);
+        let name = home.name_any();
+        let request = async {
+            if home.labels().contains_key(label::SHADOW_POD) {
+                return pods.get_opt(&name).await;
+            }
+            let want = json!({
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": name,
+                    "uid": home.metadata.uid,
+                    "labels": { label::SHADOW_POD: label::TRUE },
+                },
+            });
+            let params = PatchParams::apply(manager::VIRTUAL_KUBELET).force();
+            or_gone(pods.patch(&name, &params, &Patch::Apply(&want)).await)
+        };
+        let pod = match ask(|| format!("mark pod {name}"), request).await {
+            // It is another one by now, and that one is seen soon.
+            Err(refusal) if refusal.code() == Some(409) => None,
+            answer => answer?,
+        };
+        Ok(pod.filter(|pod| pod.metadata.uid == home.metadata.uid))
+    }
+
+    async fn make_shadow(
+        &self,
+        key: &Key,
+        home: &HomePod,
+        side: &Side,
+        shadow: &Carried<ShadowPod>,
+    ) -> Result<(), Error> {
+        let shadows = side.api::<Carried<ShadowPod>>();
+        let params = PostParams {
+            field_manager: Some(manager::REFLECTION.to_owned()),
+            ..PostParams::default()
+        };
+        let what = || format!("make ShadowPod {} in cluster {}", key.name, self.ground.peer);
+        let made = match ask(what, shadows.create(&params, shadow)).await {
+            Ok(made) => made.metadata,
+            Err(refusal) if refusal.code() == Some(409) => {
+                // It may be ours, made a moment ago and not yet seen.
+                let found = ask(what, shadows.get_metadata_opt(&key.name)).await?;
+                let Some(found) = found else { return Err(refusal.into()) };
+                if !side.place.is_ours(&found.metadata) {
+                    let peer = self.ground.peer.clone();
+                    let taken = Error::Taken { kind: "ShadowPod", name: key.name.clone(), peer };
+                    self.explain(key, home, &taken.to_string()).await?;
+                    return Err(Error::Explained(Box::new(taken)));
+                }
+                found.metadata
+            }
+            Err(refusal) => {
+                let Some(why) = said_no(&refusal) else { return Err(refusal.into()) };
+                self.explain(key, home, why).await?;
+                return Err(Error::Explained(Box::new(refusal.into())));
+            }
+        };
+        info!(pod = %key, cluster = self.ground.peer, "Offloaded");
+        let mut metadata = made;
+        liqo_pod_offloading::lean::trim_shadow(&mut metadata);
+        self.with(key, |memory| memory.shadow.write(metadata, Instant::now()));
+        Ok(())
+    }
+
+    /// Gives a ShadowPod the labels and annotations of its pod.
+    pub(super) async fn relabel(
+        &self,
+        scene: &Scene<'_>,
+        side: &Side,
+        change: &Value,
+    ) -> Result<(), Error> {
+        let name = &scene.key.name;
+        let shadows = side.api::<PartialObjectMeta<ShadowPod>>();
+        let params = PatchParams {
+            field_manager: Some(manager::REFLECTION.to_owned()),
+            ..Default::default()
+        };
+        let what = || format!("change ShadowPod {name} in cluster {}", self.ground.peer);
+        let patch = Patch::Merge(change);
+        let request = async { or_gone(shadows.patch(name, &params, &patch).await) };
+        match ask(what, request).await {
+            Ok(Some(shadow)) => {
+                let mut metadata = shadow.metadata;
+                liqo_pod_offloading::lean::trim_shadow(&mut metadata);
+                self.with(scene.key, |memory| memory.shadow.write(metadata, Instant::now()));
+                Ok(())
+            }
+            // It is gone, or another one by now: seen soon.
+            Ok(None) => Ok(()),
+            Err(refusal) if refusal.code() == Some(409) => Ok(()),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Deletes a ShadowPod, but only the one that was seen.
+    pub(super) async fn delete_shadow(&self, scene: &Scene<'_>, side: &Side) -> Result<(), Error> {
+        let Some(shadow) = &scene.shadow else { return Ok(()) };
+        let name = &scene.key.name;
+        let seen = Preconditions { uid: shadow.uid.clone(), resource_version: None };
+        let params = DeleteParams { preconditions: Some(seen), ..DeleteParams::background() };
+        let shadows = side.api::<PartialObjectMeta<ShadowPod>>();
+        let what = || format!("delete ShadowPod {name} in cluster {}", self.ground.peer);
+        let request = async { or_gone(shadows.delete(name, &params).await) };
+        match ask(what, request).await {
+            Ok(_) => {}
+            Err(refusal) if refusal.code() == Some(409) => return Ok(()),
+            Err(refusal) => return Err(refusal.into()),
+        }
+        info!(pod = %scene.key, cluster = self.ground.peer, "Withdrawn");
+        self.with(scene.key, |memory| memory.shadow.delete(shadow));
+        Ok(())
+    }
+
+    /// Brings the status of a pod there home, now or after the time that is returned.
+    pub(super) async fn mirror(
+        &self,
+        key: &Key,
+        home: &HomePod,
+        remote: &RemotePod,
+        answers: bool,
+    ) -> Result<Option<Duration>, Error> {
+        let ObjectMeta { uid, resource_version, .. } = &remote.metadata;
+        let state = Some((uid.clone(), resource_version.clone()));
+        // While nobody knows how the pod is, what others say of it here stands: it is not ready.
+        if !answers && self.with(key, |memory| memory.mirrored == state) {
+            return Ok(None);
+        }
+        let (there, have) = (remote.status.value(), home.status.value());
+        let addresses = self.addresses(key, status::addresses(&there)).await?;
+        let uid = remote.metadata.uid.as_deref().unwrap_or_default();
+        let restarts = self.with(key, |memory| {
+            let next = Restarts::next(memory.restarts.as_ref(), uid, &there, &have);
+            memory.restarts = next.or(memory.restarts.take());
+            memory.restarts.as_ref().map_or(0, |restarts| restarts.more)
+        });
+        let translation = Translation { node: self.ground.node, addresses, restarts };
+        let want = status::home(&there, &have, &translation);
+        if want != have && status::may_wait(home, &have, &want) {
+            let now = Instant::now();
+            let until = self.with(key, |memory| *memory.waits.get_or_insert(now + WAIT));
+            if now < until {
+                return Ok(Some(until.duration_since(now)));
+            }
+        }
+        self.with(key, |memory| memory.waits = None);
+        self.write_status(key, home, &have, &want).await?;
+        self.with(key, |memory| memory.mirrored = state);
+        Ok(None)
+    }
+
+    /// What the addresses of a pod there are called here.
+    async fn addresses(
+        &self,
+        key: &Key,
+        there: Vec<std::net::IpAddr>,
+    ) -> Result<Vec<std::net::IpAddr>, Error> {
+        let known = self.with(key, |memory| memory.addresses.clone());
+        if let Some((_, here)) = known.filter(|(known, _)| *known == there) {
+            return Ok(here);
+        }
+        let mut here = Vec::new();
+        for address in &there {
+            here.extend(self.ground.addresses.translator.home_pod(*address).await?);
+        }
+        self.with(key, |memory| memory.addresses = Some((there, here.clone())));
+        Ok(here)
+    }
+
+    /// Says that a pod does not run in the other cluster, because its namespace does not extend.
+    pub(super) async fn reject(
+        &self,
+        key: &Key,
+        home: &HomePod,
+        rejection: Rejection,
+    ) -> Result<(), Error> {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let message =
+            format!("Namespace {namespace} does not extend to cluster {}", self.ground.peer);
+        let have = home.status.value();
+        let want = status::rejected(&have, rejection, &message, jiff::Timestamp::now());
+        if self.write_status(key, home, &have, &want).await? {
+            self.tell(home, true, event::REFLECTION_DISABLED, &message).await;
+        }
+        Ok(())
+    }
+
+    /// Says why the other cluster does not run a pod.
+    pub(super) async fn explain(&self, key: &Key, home: &HomePod, why: &str) -> Result<(), Error> {
+        let message = format!("Cluster {} does not run it: {why}", self.ground.peer);
+        let have = home.status.value();
+        let want = status::rejected(&have, Rejection::BackOff, &message, jiff::Timestamp::now());
+        if self.write_status(key, home, &have, &want).await? {
+            self.tell(home, true, event::FAILED_REFLECTION, &message).await;
+        }
+        Ok(())
+    }
+
+    /// Lets a pod go, at once.
+    pub(super) async fn finish(&self, key: &Key, home: &HomePod) -> Result<(), Error> {
+        if home.metadata.uid.is_some()
+            && self.with(key, |memory| memory.finished == home.metadata.uid)
+        {
+            return Ok(());
+        }
+        let name = home.name_any();
+        let seen = Preconditions { uid: home.metadata.uid.clone(), resource_version: None };
+        let params = DeleteParams {
+            preconditions: Some(seen),
+            grace_period_seconds: Some(0),
+            ..DeleteParams::background()
+        };
+        let pods: Api<Pod> = self.here(home);
+        let request = async { or_gone(pods.delete(&name, &params).await) };
+        match ask(|| format!("let pod {name} go"), request).await {
+            Ok(_) => {
+                self.with(key, |memory| memory.finished.clone_from(&home.metadata.uid));
+                Ok(())
+            }
+            Err(refusal) if refusal.code() == Some(409) => Ok(()),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Writes the status of a pod, unless it has it; whether something was written.
+    async fn write_status(
+        &self,
+        key: &Key,
+        home: &HomePod,
+        have: &Value,
+        want: &Value,
+    ) -> Result<bool, Error> {
+        let Some(change) = status::change(&home.metadata, have, want) else { return Ok(false) };
+        // An API server that does not know a field drops it, and need not be told again.
+        let (wanted, before) = (digest(want), digest(have));
+        if self.with(key, |memory| memory.status) == Some((wanted, before)) {
+            return Ok(false);
+        }
+        let pods: Api<HomePod> = self.here(home);
+        let params = PatchParams {
+            field_manager: Some(manager::VIRTUAL_KUBELET.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(change);
+        let request = async { or_gone(pods.patch_status(&key.name, &params, &patch).await) };
+        match ask(|| format!("write the status of pod {key}"), request).await {
+            Ok(Some(mut pod)) => {
+                pod.trim();
+                let became = digest(&pod.status.value());
+                self.with(key, |memory| {
+                    memory.status = Some((wanted, became));
+                    memory.leave(pod);
+                });
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(refusal) if refusal.code() == Some(409) => Ok(false),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Pods in the namespace of one of them.
+    pub(super) fn here<K>(&self, pod: &HomePod) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.ground.home.clone(), &pod.namespace().unwrap_or_default())
+    }
+}
+
+/// What the other cluster said when it refused something for good reason.
+fn said_no(refusal: &Refusal) -> Option<&str> {
+    matches!(refusal.code(), Some(400 | 403 | 422)).then(|| refusal.words()).flatten()
+}

@@ -1,0 +1,199 @@
+//! What is known of the pods of one namespace in the other cluster.
+
+use std::sync::{Arc, PoisonError};
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::Config;
+use kube::{Api, Client, ResourceExt as _};
+use liqo_api::keys::{label, object};
+use liqo_api::virtualkubelet::ShadowPod;
+use liqo_kit::watch::{Key, Store, watch_trimmed};
+use liqo_pod_offloading::lean::{RemotePod, trim_shadow};
+use liqo_pod_offloading::tokens;
+use liqo_reflection::{Place, ServiceAccounts};
+use tokio::sync::watch::Receiver;
+use tracing::debug;
+
+use super::Pods;
+use crate::reflection::Scope;
+use crate::reflection::link::{BACKOFF, WATCH};
+
+/// A namespace of the other cluster.
+pub(super) struct Side {
+    /// Which, and of which here.
+    pub(super) place: Arc<Place>,
+    /// The other cluster.
+    pub(super) client: Client,
+    answers: Receiver<bool>,
+    shadows: Store<PartialObjectMeta<ShadowPod>>,
+    pods: Store<RemotePod>,
+    secrets: Option<Store<PartialObjectMeta<Secret>>>,
+}
+
+impl Side {
+    /// Whether all of it is known.
+    pub(super) fn is_ready(&self) -> bool {
+        let secrets = self.secrets.as_ref();
+        self.shadows.is_ready() && self.pods.is_ready() && secrets.is_none_or(Store::is_ready)
+    }
+
+    /// Whether the other cluster answers, as far as anybody knows.
+    pub(super) fn answers(&self) -> bool {
+        *self.answers.borrow()
+    }
+
+    /// The ShadowPod of a pod.
+    pub(super) fn shadow(&self, name: &str) -> Option<ObjectMeta> {
+        Some(self.shadows.object(&self.key(name))?.metadata.clone())
+    }
+
+    /// The pod that was made of it.
+    pub(super) fn pod(&self, name: &str) -> Option<Arc<RemotePod>> {
+        self.pods.object(&self.key(name))
+    }
+
+    /// The Secret with the tokens of a pod.
+    pub(super) fn secret(&self, name: &str) -> Option<ObjectMeta> {
+        let key = self.key(&object::token_secret(name));
+        Some(self.secrets.as_ref()?.object(&key)?.metadata.clone())
+    }
+
+    /// Objects in this namespace.
+    pub(super) fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.place.remote_namespace)
+    }
+
+    fn key(&self, name: &str) -> Key {
+        Key::namespaced(&self.place.remote_namespace, name)
+    }
+}
+
+impl Pods {
+    /// Follows the pods of a namespace in the other cluster; never ends by itself.
+    pub(crate) async fn attend(self: Arc<Self>, scope: Scope) {
+        let link = scope.link.clone();
+        link.each(|client| self.follow(&scope, client)).await;
+    }
+
+    async fn follow(&self, scope: &Scope, client: Client) {
+        let place = &scope.place;
+        let api = || (client.clone(), &place.remote_namespace);
+        let config = |labels: &str| Config::default().labels(labels).timeout(WATCH);
+        let ours = place.selector();
+        let made = format!("{ours},{}={}", label::MANAGED_BY, label::MANAGED_BY_SHADOW_POD);
+        let (cluster, namespace) = api();
+        let (shadows, shadow_keys) = watch_trimmed(
+            Api::namespaced(cluster, namespace),
+            config(&ours),
+            BACKOFF,
+            |shadow: &mut PartialObjectMeta<ShadowPod>| trim_shadow(&mut shadow.metadata),
+        );
+        let (cluster, namespace) = api();
+        let (pods, pod_keys) = watch_trimmed(
+            Api::namespaced(cluster, namespace),
+            config(&made),
+            BACKOFF,
+            RemotePod::trim,
+        );
+        let mut names =
+            vec![shadow_keys.map(|key| key.name).boxed(), pod_keys.map(|key| key.name).boxed()];
+        let secrets = (place.service_accounts == ServiceAccounts::TokenApi).then(|| {
+            let (cluster, namespace) = api();
+            let (secrets, keys) = watch_trimmed(
+                Api::namespaced(cluster, namespace),
+                config(&tokens::selector(place)),
+                BACKOFF,
+                |secret: &mut PartialObjectMeta<Secret>| trim_shadow(&mut secret.metadata),
+            );
+            names.push(keys.map(|key| pod_of(&key.name)).boxed());
+            secrets
+        });
+        let (place, answers) = (Arc::clone(place), scope.link.answers.clone());
+        let side = Arc::new(Side { place, client, answers, shadows, pods, secrets });
+        let _seat = Seat::take(self, &side);
+        let mut names = stream::select_all(names);
+        let forward = async {
+            while let Some(name) = names.next().await {
+                self.touch(&side, name).await;
+            }
+        };
+        tokio::join!(forward, self.announce(&side));
+    }
+
+    /// Has all pods looked at once all of a side is known.
+    async fn announce(&self, side: &Side) {
+        let ready = async {
+            side.shadows.wait_until_ready().await?;
+            side.pods.wait_until_ready().await?;
+            match &side.secrets {
+                Some(secrets) => secrets.wait_until_ready().await,
+                None => Ok(()),
+            }
+        };
+        if ready.await.is_err() {
+            return;
+        }
+        debug!(namespace = side.place.home_namespace, "Pods there are known");
+        let here = self.ground.store.objects();
+        let here =
+            here.iter().filter(|pod| pod.namespace().as_ref() == Some(&side.place.home_namespace));
+        let mut names: Vec<String> = here.map(|pod| pod.name_any()).collect();
+        names.extend(side.shadows.objects().iter().map(|shadow| shadow.name_any()));
+        let secrets = side.secrets.iter().flat_map(Store::objects);
+        names.extend(secrets.map(|secret| pod_of(&secret.name_any())));
+        for name in names {
+            self.touch(side, name).await;
+        }
+    }
+
+    async fn touch(&self, side: &Side, name: String) {
+        // There is always somebody to hear it as long as pods are worked on.
+        let _ = self.touch.send(Key::namespaced(&side.place.home_namespace, name)).await;
+    }
+}
+
+/// The pod that a Secret with tokens is for.
+fn pod_of(secret: &str) -> String {
+    let suffix = object::token_secret("");
+    secret.strip_suffix(&suffix).unwrap_or(secret).to_owned()
+}
+
+/// The place of a side among those that are known; it is given up with the value.
+struct Seat<'a> {
+    pods: &'a Pods,
+    side: Arc<Side>,
+}
+
+impl<'a> Seat<'a> {
+    fn take(pods: &'a Pods, side: &Arc<Side>) -> Self {
+        let mut sides = pods.sides.lock().unwrap_or_else(PoisonError::into_inner);
+        sides.insert(side.place.home_namespace.clone(), Arc::clone(side));
+        Self { pods, side: Arc::clone(side) }
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut sides = self.pods.sides.lock().unwrap_or_else(PoisonError::into_inner);
+        let namespace = &self.side.place.home_namespace;
+        if sides.get(namespace).is_some_and(|side| Arc::ptr_eq(side, &self.side)) {
+            sides.remove(namespace);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_tells_its_pod() {
+        assert_eq!(pod_of(&object::token_secret("web-0")), "web-0");
+    }
+}

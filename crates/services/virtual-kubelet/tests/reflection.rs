@@ -1,0 +1,15 @@
+//! What a virtual kubelet brings to another cluster and back, between two real API servers.
+#![expect(clippy::unwrap_used, reason = "a failure is the test's failure")]
+
+#[path = "reflection/config_maps.rs"]
+mod config_maps;
+#[path = "reflection/pods.rs"]
+mod pods;
+#[path = "reflection/provider.rs"]
+mod provider;
+#[path = "reflection/storm.rs"]
+mod storm;
+#[path = "reflection/tokens.rs"]
+mod tokens;
+#[path = "reflection/world.rs"]
+mod world;
