@@ -82,8 +82,8 @@ pub(crate) fn remote() -> Permissions {
             "Logs and streams of pods.",
             [
                 on(CORE, ["pods"]).part("log").get().list(),
-                on(CORE, ["pods/exec", "pods/attach"]).create(),
-                on(CORE, ["pods"]).part("portforward").get().create(),
+                // WebSockets begin with a GET.
+                on(CORE, ["pods/exec", "pods/attach", "pods/portforward"]).get().create(),
             ],
         )
         .cluster(
