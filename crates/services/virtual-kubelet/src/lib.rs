@@ -220,10 +220,11 @@ impl Reflection<'_> {
             tasks.spawn("pods", Arc::clone(&pods).run(touched, from_elsewhere, workers.pod));
             Some(pods)
         };
+        let tells_endpoints = scope.addresses.translator.tells_endpoints();
         let activation = Activation {
             scope,
             tenant_namespace: args.tenant_namespace.clone(),
-            kinds: kinds::all(workers),
+            kinds: kinds::all(workers, tells_endpoints),
             pods,
             tasks: tasks.child(),
             tell,

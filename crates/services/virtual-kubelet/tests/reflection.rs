@@ -7,6 +7,10 @@ mod config_maps;
 mod pods;
 #[path = "reflection/provider.rs"]
 mod provider;
+#[path = "reflection/secrets.rs"]
+mod secrets;
+#[path = "reflection/services.rs"]
+mod services;
 #[path = "reflection/storm.rs"]
 mod storm;
 #[path = "reflection/tokens.rs"]
