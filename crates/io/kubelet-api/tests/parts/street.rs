@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use liqo_kit::args::Listen;
 use liqo_kubelet_api::{CertificateType, Kubelet, Provider};
 use liqo_testkit::{ControlPlane, until};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -41,7 +39,8 @@ impl Street {
         let stub = Stub::listen(&there).await;
         populate(&home.client(), "liqo-milan", &here, "shop").await;
         populate(&remote.client(), "worker", &there, "shop-rome").await;
-        grant(&remote.client(), "shop-rome").await;
+        home.grant("virtual-kubelet-local", "virtual-kubelet", None).await.unwrap();
+        remote.grant("virtual-kubelet-remote", US, Some("shop-rome")).await.unwrap();
         let_the_api_server_in(&home.client()).await;
         let stop = CancellationToken::new();
         let kubelet = Kubelet {
@@ -50,8 +49,8 @@ impl Street {
             listen: Listen { host: Some(here), port: 10250 },
             certificate: CertificateType::Kubelet,
             consumer: US.parse().unwrap(),
-            home: home.client(),
-            provider: Arc::new(Milan(as_user(&remote, US).await)),
+            home: home.as_user("virtual-kubelet").await.unwrap(),
+            provider: Arc::new(Milan(remote.as_user(US).await.unwrap())),
         };
         let token = stop.clone();
         tokio::spawn(async move { kubelet.serve(token).await.unwrap() });
@@ -63,12 +62,12 @@ impl Street {
 
     /// A client that talks to the port itself, with the identity of an administrator of a cluster.
     pub async fn caller(&self, plane: &ControlPlane) -> Client {
-        Client::try_from(self.pointed(config(plane).await).await).unwrap()
+        Client::try_from(self.pointed(plane.config().await.unwrap()).await).unwrap()
     }
 
     /// A client that talks to the port itself, with a token or with nothing.
     pub async fn bearer(&self, token: Option<&str>) -> Client {
-        let mut config = self.pointed(config(&self.home).await).await;
+        let mut config = self.pointed(self.home.config().await.unwrap()).await;
         config.auth_info = kube::config::AuthInfo {
             token: token.map(|token| token.to_owned().into()),
             ..kube::config::AuthInfo::default()
@@ -131,28 +130,6 @@ async fn populate(client: &Client, node: &str, address: &str, namespace: &str) {
     }
 }
 
-/// Grants us in a namespace what the chart grants peers there, and nothing else.
-async fn grant(client: &Client, namespace: &str) {
-    #[derive(Deserialize)]
-    struct Rules {
-        cluster: Vec<PolicyRule>,
-    }
-    let all = liqo_permissions::all();
-    let (_, ours) = all.iter().find(|(name, _)| *name == "virtual-kubelet-remote").unwrap();
-    let rules: Rules = serde_saphyr::from_str(&ours.to_string()).unwrap();
-    let role = json!({"metadata": {"name": "ours"}, "rules": rules.cluster});
-    let new = PostParams::default();
-    Api::<ClusterRole>::all(client.clone()).create(&new, &read(role)).await.unwrap();
-    let group = "rbac.authorization.k8s.io";
-    let binding = json!({
-        "metadata": {"name": "ours"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "ours"},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": US}],
-    });
-    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
-    bindings.create(&new, &read(binding)).await.unwrap();
-}
-
 /// Lets the API server talk to kubelets, as clusters do.
 async fn let_the_api_server_in(client: &Client) {
     let group = "rbac.authorization.k8s.io";
@@ -191,20 +168,9 @@ async fn approve(client: &Client) {
     until("the certificate is signed", &requests, &name, is_signed).await.unwrap();
 }
 
-async fn as_user(plane: &ControlPlane, user: &str) -> Client {
-    let mut config = config(plane).await;
-    config.auth_info.impersonate = Some(user.to_owned());
-    Client::try_from(config).unwrap()
-}
-
-async fn config(plane: &ControlPlane) -> Config {
-    let file = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap()
-}
-
 /// The address that a control plane has for itself alone.
 async fn address(plane: &ControlPlane) -> String {
-    config(plane).await.cluster_url.host().unwrap().to_owned()
+    plane.config().await.unwrap().cluster_url.host().unwrap().to_owned()
 }
 
 pub fn read<K: DeserializeOwned>(value: Value) -> K {

@@ -1,0 +1,101 @@
+//! Users with the rights that the chart grants, and no others.
+
+use std::fs;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
+};
+use kube::api::{ObjectMeta, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use serde::Deserialize;
+
+use crate::ControlPlane;
+
+/// The group of everything about rights.
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// A certificate and its private key, in PEM.
+pub struct Certified {
+    /// The certificate.
+    pub certificate: String,
+    /// The private key.
+    pub key: String,
+}
+
+impl ControlPlane {
+    /// Grants a user what a component or a role of the chart may do in a cluster; only in one
+    /// namespace if one is given.
+    pub async fn grant(&self, role: &str, user: &str, namespace: Option<&str>) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Rules {
+            cluster: Vec<PolicyRule>,
+        }
+        let all = liqo_permissions::all();
+        let (_, rules) = all
+            .iter()
+            .find(|(name, _)| *name == role)
+            .with_context(|| format!("a role '{role}'"))?;
+        let rules: Rules = serde_saphyr::from_str(&rules.to_string())?;
+        let metadata = || ObjectMeta { name: Some(role.to_owned()), ..ObjectMeta::default() };
+        let role_ref = RoleRef {
+            api_group: Some(RBAC.to_owned()),
+            kind: "ClusterRole".to_owned(),
+            name: role.to_owned(),
+        };
+        let subject = Subject {
+            api_group: Some(RBAC.to_owned()),
+            kind: "User".to_owned(),
+            name: user.to_owned(),
+            namespace: None,
+        };
+        let (new, subjects) = (PostParams::default(), Some(vec![subject]));
+        let role = ClusterRole {
+            metadata: metadata(),
+            rules: Some(rules.cluster),
+            ..ClusterRole::default()
+        };
+        Api::<ClusterRole>::all(self.client()).create(&new, &role).await?;
+        if let Some(namespace) = namespace {
+            let binding = RoleBinding { metadata: metadata(), role_ref, subjects };
+            Api::namespaced(self.client(), namespace).create(&new, &binding).await?;
+        } else {
+            let binding = ClusterRoleBinding { metadata: metadata(), role_ref, subjects };
+            Api::all(self.client()).create(&new, &binding).await?;
+        }
+        Ok(())
+    }
+
+    /// A client that is somebody else.
+    pub async fn as_user(&self, user: &str) -> Result<Client> {
+        let mut config = self.config().await?;
+        config.auth_info.impersonate = Some(user.to_owned());
+        Ok(Client::try_from(config)?)
+    }
+
+    /// How an administrator reaches it.
+    pub async fn config(&self) -> Result<Config> {
+        let file = Kubeconfig::read_from(self.kubeconfig())?;
+        Ok(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+    }
+
+    /// A certificate by which the API server knows a user.
+    pub fn certify(&self, user: &str) -> Result<Certified> {
+        let file = |name: &str| {
+            let path = self.kubeconfig().with_file_name("pki").join(name);
+            fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+        };
+        let authority = KeyPair::from_pem(&file("ca.key")?)?;
+        let mut issuer = CertificateParams::default();
+        // The name that the playground gives its authority.
+        issuer.distinguished_name.push(DnType::CommonName, "kubernetes");
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, user);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &Issuer::new(issuer, authority))?;
+        Ok(Certified { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+}
