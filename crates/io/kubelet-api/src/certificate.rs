@@ -236,6 +236,20 @@ mod tests {
         assert_eq!(wanted.due(&pair, now), now + SignedDuration::from_hours(365 * 16));
     }
 
+    #[tokio::test]
+    async fn a_certificate_that_ends_soon_is_replaced_while_it_is_used() {
+        let wanted = wanted(CertificateType::SelfSigned);
+        let old =
+            wanted.vouch(OffsetDateTime::now_utc() - LIFE + Duration::from_hours(12)).unwrap();
+        let (mut certificate, replace) = tls::Certificate::given(&old).unwrap();
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(nowhere).unwrap();
+        tokio::select! {
+            () = wanted.renew(&client, old, replace) => {}
+            changed = certificate.changed() => assert!(changed),
+        }
+    }
+
     #[test]
     fn a_request_is_decided_when_it_is_signed_or_refused() {
         let request = |status| -> CertificateSigningRequest {
