@@ -39,7 +39,22 @@ impl ControlPlane {
             .find(|(name, _)| *name == role)
             .with_context(|| format!("a role '{role}'"))?;
         let rules: Rules = serde_saphyr::from_str(&rules.to_string())?;
-        let metadata = || ObjectMeta { name: Some(role.to_owned()), ..ObjectMeta::default() };
+        let cluster_role = ClusterRole {
+            metadata: named(role),
+            rules: Some(rules.cluster),
+            ..ClusterRole::default()
+        };
+        let new = PostParams::default();
+        Api::<ClusterRole>::all(self.client()).create(&new, &cluster_role).await?;
+        self.bind(role, user, namespace).await
+    }
+
+    /// Lets the API server call kubelets, as clusters do.
+    pub async fn let_the_api_server_call_kubelets(&self) -> Result<()> {
+        self.bind("system:kubelet-api-admin", "kube-apiserver-kubelet-client", None).await
+    }
+
+    async fn bind(&self, role: &str, user: &str, namespace: Option<&str>) -> Result<()> {
         let role_ref = RoleRef {
             api_group: Some(RBAC.to_owned()),
             kind: "ClusterRole".to_owned(),
@@ -52,17 +67,12 @@ impl ControlPlane {
             namespace: None,
         };
         let (new, subjects) = (PostParams::default(), Some(vec![subject]));
-        let role = ClusterRole {
-            metadata: metadata(),
-            rules: Some(rules.cluster),
-            ..ClusterRole::default()
-        };
-        Api::<ClusterRole>::all(self.client()).create(&new, &role).await?;
+        let metadata = named(&format!("{role}-{user}"));
         if let Some(namespace) = namespace {
-            let binding = RoleBinding { metadata: metadata(), role_ref, subjects };
+            let binding = RoleBinding { metadata, role_ref, subjects };
             Api::namespaced(self.client(), namespace).create(&new, &binding).await?;
         } else {
-            let binding = ClusterRoleBinding { metadata: metadata(), role_ref, subjects };
+            let binding = ClusterRoleBinding { metadata, role_ref, subjects };
             Api::all(self.client()).create(&new, &binding).await?;
         }
         Ok(())
@@ -98,4 +108,8 @@ impl ControlPlane {
         let certificate = params.signed_by(&key, &Issuer::new(issuer, authority))?;
         Ok(Certified { certificate: certificate.pem(), key: key.serialize_pem() })
     }
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
 }

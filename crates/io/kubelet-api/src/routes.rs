@@ -253,9 +253,11 @@ async fn relay(client: &Client, path: &str, form: Form) -> Response {
         Err(error) => return form.error(StatusCode::BAD_REQUEST, &error.to_string()),
     };
     match client.send(request).await {
-        Ok(response) if response.status() == StatusCode::OK => {
+        Ok(response) if response.status().is_success() => {
             let (parts, body) = response.into_parts();
             let mut response = Response::new(Body::new(body));
+            // A pod that has no node yet has no content.
+            *response.status_mut() = parts.status;
             if let Some(kind) = parts.headers.get(header::CONTENT_TYPE) {
                 response.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
             }

@@ -5,6 +5,8 @@
 mod config_maps;
 #[path = "reflection/pods.rs"]
 mod pods;
+#[path = "reflection/port.rs"]
+mod port;
 #[path = "reflection/provider.rs"]
 mod provider;
 #[path = "reflection/secrets.rs"]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config, ResourceExt as _};
 use liqo_kit::args::Listen;
@@ -41,7 +40,7 @@ impl Street {
         populate(&remote.client(), "worker", &there, "shop-rome").await;
         home.grant("virtual-kubelet-local", "virtual-kubelet", None).await.unwrap();
         remote.grant("virtual-kubelet-remote", US, Some("shop-rome")).await.unwrap();
-        let_the_api_server_in(&home.client()).await;
+        home.let_the_api_server_call_kubelets().await.unwrap();
         let stop = CancellationToken::new();
         let kubelet = Kubelet {
             node: "liqo-milan".to_owned(),
@@ -128,18 +127,6 @@ async fn populate(client: &Client, node: &str, address: &str, namespace: &str) {
         let running = json!({"status": {"phase": "Running"}});
         pods.patch_status("web", &PatchParams::default(), &Patch::Merge(running)).await.unwrap();
     }
-}
-
-/// Lets the API server talk to kubelets, as clusters do.
-async fn let_the_api_server_in(client: &Client) {
-    let group = "rbac.authorization.k8s.io";
-    let binding = json!({
-        "metadata": {"name": "api-server"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": "kube-apiserver-kubelet-client"}],
-    });
-    let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
-    bindings.create(&PostParams::default(), &read(binding)).await.unwrap();
 }
 
 /// Approves the one request for a certificate, as the controller manager does.

@@ -47,7 +47,8 @@ const KUBELET: &str = "virtual-kubelet";
 
 /// Two clusters, and the way from one to the other.
 pub struct World {
-    home: ControlPlane,
+    /// The cluster at home.
+    pub home: ControlPlane,
     remote: ControlPlane,
     /// The way to the other cluster.
     pub line: Line,
