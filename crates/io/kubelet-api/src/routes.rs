@@ -104,7 +104,12 @@ async fn admit(
                 Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
                 Refusal::Unanswered(_) => StatusCode::INTERNAL_SERVER_ERROR,
             };
-            warn!(%method, path, reason, "Not let in");
+            // Whoever floods the port must not flood the log.
+            if code == StatusCode::UNAUTHORIZED {
+                debug!(%method, path, reason, "Not let in");
+            } else {
+                warn!(%method, path, reason, "Not let in");
+            }
             Form::Text.error(code, &reason)
         }
     }

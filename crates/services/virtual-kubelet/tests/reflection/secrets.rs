@@ -48,11 +48,10 @@ async fn secrets_are_copied_and_tokens_stay() {
     until("what is deleted here goes", &there, "web", |it| it.is_none()).await.unwrap();
 
     assert!(there.get_opt("robot").await.unwrap().is_none(), "a token stays here");
-    let by = |reason: &str| ("liqo-secret-reflection".to_owned(), reason.to_owned());
-    assert_eq!(world.events("robot").await, [by("ReflectionDisabled")]);
+    world.hears("robot", "secret", "ReflectionDisabled").await;
     let tokens = there.get("web-token").await.unwrap();
     assert_eq!(tokens.data, None, "the tokens of a pod are not overwritten");
-    assert_eq!(world.events("web-token").await, [by("FailedReflection")]);
+    world.hears("web-token", "secret", "FailedReflection").await;
 }
 
 fn value(secret: Option<&Secret>) -> Option<&[u8]> {

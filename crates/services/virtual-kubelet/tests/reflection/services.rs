@@ -47,8 +47,7 @@ async fn a_service_and_its_endpoints_are_known_in_both_clusters() {
     goes("what is deleted here goes", &there, "web").await;
     let taken = serde_json::to_value(there.get("taken").await.unwrap()).unwrap();
     assert!(port(80)(&taken), "what is not ours is left alone: {taken}");
-    let told = world.events("taken").await;
-    assert_eq!(told, [("liqo-service-reflection".to_owned(), "FailedReflection".to_owned())]);
+    world.hears("taken", "service", "FailedReflection").await;
 }
 
 type Slices = (Api<EndpointSlice>, Api<ShadowEndpointSlice>);
@@ -77,9 +76,7 @@ async fn endpoints_follow(world: &World, (here, there): &Slices) {
         |value: Value| json!({"metadata": {"annotations": {"liqo.io/skip-reflection": value}}});
     change(&services, "web", skip(json!(""))).await;
     goes("its Service keeps it here", there, "web-1").await;
-    let told = world.events("web-1").await;
-    let expected = ("liqo-endpointslice-reflection".to_owned(), "ReflectionDisabled".to_owned());
-    assert!(told.contains(&expected), "{told:?}");
+    world.hears("web-1", "endpointslice", "ReflectionDisabled").await;
     change(&services, "web", skip(Value::Null)).await;
     becomes("and lets it go", there, "web-1", has(&[])).await;
     becomes("it is back itself", &world.there::<Service>(), "web", |_| true).await;

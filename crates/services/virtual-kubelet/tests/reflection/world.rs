@@ -159,6 +159,14 @@ impl World {
         self.maps().patch_status(MAP, &PatchParams::default(), &patch).await.unwrap();
     }
 
+    /// Waits until a reflector says something about an object here.
+    pub async fn hears(&self, name: &str, reflector: &str, reason: &str) {
+        let said = (format!("liqo-{reflector}-reflection"), reason.to_owned());
+        let heard = async { while !self.events(name).await.contains(&said) {} };
+        let heard = tokio::time::timeout(LIMIT, heard).await;
+        assert!(heard.is_ok(), "{said:?}: {:?}", self.events(name).await);
+    }
+
     /// The Events about an object here: who says what.
     pub async fn events(&self, name: &str) -> Vec<(String, String)> {
         let events: Api<Event> = self.here();
