@@ -1,8 +1,12 @@
 //! Users with the rights that the chart grants, and no others.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
 };
@@ -11,8 +15,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use serde::Deserialize;
+use tokio::time::timeout;
 
 use crate::ControlPlane;
+
+/// How long the API server may take to notice a right.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// The group of everything about rights.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -46,12 +54,59 @@ impl ControlPlane {
         };
         let new = PostParams::default();
         Api::<ClusterRole>::all(self.client()).create(&new, &cluster_role).await?;
-        self.bind(role, user, namespace).await
+        self.bind(role, user, namespace).await?;
+        let first = cluster_role.rules.iter().flatten().next().context("a role has rules")?;
+        self.wait_until_allowed(first, user, namespace).await
     }
 
     /// Lets the API server call kubelets, as clusters do.
     pub async fn let_the_api_server_call_kubelets(&self) -> Result<()> {
-        self.bind("system:kubelet-api-admin", "kube-apiserver-kubelet-client", None).await
+        let user = "kube-apiserver-kubelet-client";
+        self.bind("system:kubelet-api-admin", user, None).await?;
+        let rule = PolicyRule {
+            resources: Some(vec!["nodes/proxy".to_owned()]),
+            verbs: vec!["create".to_owned()],
+            ..PolicyRule::default()
+        };
+        self.wait_until_allowed(&rule, user, None).await
+    }
+
+    /// Waits until the API server has noticed that a user may do what a rule allows.
+    async fn wait_until_allowed(
+        &self,
+        rule: &PolicyRule,
+        user: &str,
+        namespace: Option<&str>,
+    ) -> Result<()> {
+        let first = |list: &Option<Vec<String>>| list.iter().flatten().next().cloned();
+        let resource = first(&rule.resources).unwrap_or_default();
+        let (resource, part) = resource.split_once('/').unwrap_or((&resource, ""));
+        let attributes = ResourceAttributes {
+            group: first(&rule.api_groups),
+            resource: Some(resource.to_owned()),
+            subresource: Some(part.to_owned()),
+            verb: rule.verbs.first().cloned(),
+            namespace: namespace.map(str::to_owned),
+            ..ResourceAttributes::default()
+        };
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(user.to_owned()),
+                resource_attributes: Some(attributes),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let reviews: Api<SubjectAccessReview> = Api::all(self.client());
+        let noticed = async {
+            loop {
+                let review = reviews.create(&PostParams::default(), &review).await?;
+                if review.status.is_some_and(|status| status.allowed) {
+                    return Ok(());
+                }
+            }
+        };
+        timeout(LIMIT, noticed).await.with_context(|| format!("{user} is not allowed: {rule:?}"))?
     }
 
     async fn bind(&self, role: &str, user: &str, namespace: Option<&str>) -> Result<()> {
