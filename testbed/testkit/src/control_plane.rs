@@ -191,6 +191,8 @@ fn api_flags(root: &Path, address: Ipv4Addr) -> Vec<String> {
         format!("--client-ca-file={}", file("ca.crt")),
         format!("--tls-cert-file={}", file("apiserver.crt")),
         format!("--tls-private-key-file={}", file("apiserver.key")),
+        format!("--kubelet-client-certificate={}", file("apiserver-kubelet-client.crt")),
+        format!("--kubelet-client-key={}", file("apiserver-kubelet-client.key")),
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         format!("--service-account-key-file={}", file("sa.pub")),
         format!("--service-account-signing-key-file={}", file("sa.key")),

@@ -11,6 +11,7 @@ pub mod fixtures;
 mod lab;
 mod line;
 mod machine;
+mod rights;
 mod scenario;
 mod wait;
 
@@ -18,5 +19,6 @@ pub use control_plane::ControlPlane;
 pub use lab::{Lab, command, own_prefix};
 pub use line::Line;
 pub use machine::{Traces, places};
+pub use rights::Certified;
 pub use scenario::Scenario;
 pub use wait::{eventually, until};

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -22,7 +21,7 @@ pub struct Line {
 impl Line {
     /// A path that works.
     pub async fn to(plane: &ControlPlane) -> Result<Self> {
-        let url = config(plane).await?.cluster_url;
+        let url = plane.config().await?.cluster_url;
         let server: SocketAddr =
             url.authority().context("a URL with an authority")?.as_str().parse()?;
         // The server's certificate is for its own address alone.
@@ -39,7 +38,7 @@ impl Line {
 
     /// A client whose requests take this path.
     pub async fn client(&self, plane: &ControlPlane) -> Result<Client> {
-        let mut config = config(plane).await?;
+        let mut config = plane.config().await?;
         config.cluster_url = self.url().parse()?;
         Ok(Client::try_from(config)?)
     }
@@ -65,9 +64,4 @@ async fn carry(listener: TcpListener, server: SocketAddr) -> io::Result<()> {
             copy_bidirectional(&mut near, &mut far).await
         });
     }
-}
-
-async fn config(plane: &ControlPlane) -> Result<kube::Config> {
-    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig())?;
-    Ok(kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
 }

@@ -64,6 +64,10 @@ pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 pub const DEFAULT_STORAGE_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// The older way to name the class of an Ingress.
 pub const INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
+/// When the endpoints of a slice changed last.
+pub const ENDPOINTS_CHANGED: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+/// The account whose token a Secret holds.
+pub const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 /// Asks AWS for a kind of load balancer.
 pub const AWS_LOAD_BALANCER_TYPE: &str = "service.beta.kubernetes.io/aws-load-balancer-type";
 

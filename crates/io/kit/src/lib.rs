@@ -8,7 +8,7 @@
 //! - [`leader`]: one of several replicas leads;
 //! - [`controller`]: kube's Controller for our own resources, with back-off, counters and Events;
 //! - [`events`]: Events that do not repeat themselves;
-//! - [`tls`]: servers whose certificate may change;
+//! - [`tls`]: servers whose certificate may change, and [`authority`]: whom a cluster vouches for;
 //! - [`service`]: the life of a component, with its [`args`], [`health`], [`metrics`], [`tasks`],
 //!   [`telemetry`] and [`admin`] server;
 //! - [`retry`]: what an error says about trying again.
@@ -16,6 +16,7 @@
 pub mod admin;
 pub mod apply;
 pub mod args;
+pub mod authority;
 pub mod client;
 pub mod controller;
 pub mod events;

@@ -148,15 +148,6 @@ pub fn watch<K: Object>(
     feed(kube::runtime::watcher(api, config).default_backoff(), |_| {})
 }
 
-/// The same, with what is not read cut from every object before it is stored.
-pub fn watch_trimmed<K: Object>(
-    api: Api<K>,
-    config: watcher::Config,
-    trim: fn(&mut K),
-) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
-    feed(kube::runtime::watcher(api, config).default_backoff().modify(trim))
-}
-
 /// The same, with waits of one's own choice after interruptions.
 pub fn watch_with<K: Object>(
     api: Api<K>,

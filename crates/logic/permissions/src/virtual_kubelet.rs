@@ -4,7 +4,7 @@ use liqo_api::keys::object::{GROUP_DISCOVERY, GROUP_NET, GROUP_SHARING, GROUP_VI
 
 use crate::grants::Permissions;
 use crate::group::{
-    AUTHENTICATION, AUTHORIZATION, CERTIFICATES, COORDINATION, CORE, ENDPOINTS, NETWORKING,
+    AUTHENTICATION, AUTHORIZATION, CERTIFICATES, COORDINATION, CORE, ENDPOINTS, EVENTS, NETWORKING,
     STORAGE, USAGE,
 };
 use crate::rule::on;
@@ -36,7 +36,7 @@ pub(crate) fn local() -> Permissions {
                 on(GROUP_VIRTUAL_KUBELET, ["namespacemaps"]).read(),
             ],
         );
-    reflection(all).cluster("What happened, for people.", [on(CORE, ["events"]).apply()])
+    reflection(all).cluster("What happened, for people.", [on(EVENTS, ["events"]).apply()])
 }
 
 fn reflection(permissions: Permissions) -> Permissions {
@@ -82,8 +82,8 @@ pub(crate) fn remote() -> Permissions {
             "Logs and streams of pods.",
             [
                 on(CORE, ["pods"]).part("log").get().list(),
-                on(CORE, ["pods/exec", "pods/attach"]).create(),
-                on(CORE, ["pods"]).part("portforward").get().create(),
+                // WebSockets begin with a GET.
+                on(CORE, ["pods/exec", "pods/attach", "pods/portforward"]).get().create(),
             ],
         )
         .cluster(

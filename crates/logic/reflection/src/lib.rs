@@ -66,6 +66,8 @@ pub trait Reflect: 'static {
     type Target: Object;
     /// The name of the kind in metrics; in lower case also in Events.
     const NAME: &'static str;
+    /// Whether Services have a say in whether their objects of this kind are reflected.
+    const HAS_SERVICE: bool = false;
 
     /// What the copy of an object is called; nothing when an object of this name has no copy.
     ///
@@ -82,6 +84,11 @@ pub trait Reflect: 'static {
     /// Whether an object there with our labels is a copy at all, and not something else of ours.
     fn is_copy(_: &ObjectMeta) -> bool {
         true
+    }
+
+    /// The Service that an object belongs to: its annotation counts for the object, too.
+    fn service(_: &Self::Source) -> Option<&str> {
+        None
     }
 
     /// The addresses that have to be translated for the copy.

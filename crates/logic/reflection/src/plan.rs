@@ -27,10 +27,20 @@ pub enum Plan<T> {
 
 /// What a user reads of an object with the annotation that keeps it here.
 const SKIPPED: &str = "its annotation says so";
+/// The same when it is its Service that has the annotation.
+const SERVICE_SKIPPED: &str = "the annotation of its Service says so";
 
-/// Decides about an object and what is there under the name of its copy.
+/// Why a user wants an object to stay here: its annotation says so, or that of its Service.
+pub fn skipped(source: &ObjectMeta, service: Option<&ObjectMeta>) -> Option<&'static str> {
+    let service = service.filter(|service| is_skipped(service)).map(|_| SERVICE_SKIPPED);
+    if is_skipped(source) { Some(SKIPPED) } else { service }
+}
+
+/// Decides about an object, which may belong to a Service, and what is there under the name of its
+/// copy.
 pub fn plan<R: Reflect>(
     source: Option<&R::Source>,
+    service: Option<&ObjectMeta>,
     there: Option<&ObjectMeta>,
     place: &Place,
     addresses: &Translated,
@@ -39,8 +49,10 @@ pub fn plan<R: Reflect>(
     let is_leaving = there.is_some_and(|there| there.deletion_timestamp.is_some());
     let outcome = match source {
         None => Outcome::Nothing,
-        Some(source) if is_skipped(kube_core::Resource::meta(source)) => Outcome::Withheld(SKIPPED),
-        Some(source) => R::desired(source, place, addresses),
+        Some(source) => match skipped(kube_core::Resource::meta(source), service) {
+            Some(reason) => Outcome::Withheld(reason),
+            None => R::desired(source, place, addresses),
+        },
     };
     match outcome {
         Outcome::Copy(_) if there.is_some() && !has_copy => Plan::Taken,
@@ -90,6 +102,19 @@ mod tests {
     }
 
     #[test]
+    fn a_service_may_keep_what_belongs_to_it_here() {
+        let annotations = Some(map(&[("liqo.io/skip-reflection", "")]));
+        let service = ObjectMeta { annotations, ..ObjectMeta::default() };
+        assert_eq!(skipped(&ObjectMeta::default(), Some(&service)), Some(SERVICE_SKIPPED));
+        assert_eq!(skipped(&service, Some(&ObjectMeta::default())), Some(SKIPPED));
+        assert_eq!(skipped(&ObjectMeta::default(), Some(&ObjectMeta::default())), None);
+        let (source, place) = (source(), place());
+        let plan =
+            plan::<ConfigMaps>(Some(&source), Some(&service), None, &place, &Translated::new());
+        assert_eq!(plan, Plan::Withhold { reason: SERVICE_SKIPPED, remove: false });
+    }
+
+    #[test]
     fn a_copy_that_is_leaving_is_waited_for() {
         let mut copy = copy();
         copy.deletion_timestamp = serde_json::from_str("\"2026-11-16T07:00:00Z\"").unwrap();
@@ -98,7 +123,7 @@ mod tests {
     }
 
     fn decide(source: Option<&ConfigMap>, there: Option<&ObjectMeta>) -> Plan<ConfigMap> {
-        plan::<ConfigMaps>(source, there, &place(), &Translated::new())
+        plan::<ConfigMaps>(source, None, there, &place(), &Translated::new())
     }
 
     fn source() -> ConfigMap {

@@ -67,6 +67,11 @@ impl Quantity {
         self.0.div_euclid(MILLI)
     }
 
+    /// How many billionths.
+    pub fn in_billionths(self) -> i128 {
+        self.0
+    }
+
     /// Whether there is some of it.
     pub fn is_positive(self) -> bool {
         self.0 > 0

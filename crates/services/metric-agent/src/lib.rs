@@ -6,7 +6,6 @@
 //!
 //! The API server decides who may ask; the agent answers nobody but the API server.
 
-mod caller;
 mod routes;
 mod source;
 
@@ -15,11 +14,11 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use liqo_api::keys::object;
 use liqo_kit::args::{ClientArgs, Listen, LogArgs};
+use liqo_kit::authority::{Authority, Signs};
 use liqo_kit::client::{self, Manners};
 use liqo_kit::service::{self, Service};
 use liqo_kit::tls::{self, Certificate, TlsListener};
 
-use self::caller::ApiServerOnly;
 use self::source::Source;
 
 /// Flags of the metric agent.
@@ -74,9 +73,9 @@ async fn start(args: Args, service: Service) -> Result<(), Error> {
     let manners = Manners { component: object::METRIC_AGENT, limits: args.client };
     let client = manners.home(None).await?;
     service.serve_admin(&args.health_probe_address).await?;
-    let callers = ApiServerOnly::default();
+    let callers = Authority::new(Signs::ApiServer);
     let known = service.health.ready.add("callers");
-    let following = callers.clone().follow(client.clone(), known);
+    let following = callers.clone().follow(client.clone(), move || known.pass());
     let stop = service.stop.clone();
     service.tasks.spawn("callers", async move {
         stop.run_until_cancelled(following).await;

@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use liqo_kit::keyed::chain;
 use liqo_kit::retry::{Failure, Retry};
 use liqo_kit::watch::Key;
 use liqo_reflection::Translated;
+use tracing::warn;
 
 /// Who translates.
 #[derive(Clone, Debug)]
@@ -90,18 +92,26 @@ pub type Holder = (&'static str, Key);
 pub struct Addresses {
     /// Who translates.
     pub translator: Translator,
-    held: Mutex<BTreeMap<Holder, Translated>>,
+    ledger: Mutex<Ledger>,
+    /// One at a time: what one gives back, another may be about to ask for.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Addresses {
     /// No addresses yet.
     pub fn new(translator: Translator) -> Self {
-        Self { translator, held: Mutex::default() }
+        Self { translator, ledger: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 
     /// Translates what an object needs, and gives back what it does not need any more.
+    ///
+    /// What cannot be given back now does not hold up the object: it is tried again with the next.
     pub async fn hold(&self, holder: &Holder, wanted: &[IpAddr]) -> Result<Translated, Error> {
-        let known = self.known();
+        if wanted.is_empty() && !self.ledger().held.contains_key(holder) {
+            return Ok(Translated::new());
+        }
+        let _turn = self.turn.lock().await;
+        let known = self.ledger().known();
         let mut translated = Translated::new();
         for address in wanted {
             let there = match known.get(address) {
@@ -110,30 +120,85 @@ impl Addresses {
             };
             translated.insert(*address, there);
         }
-        for address in self.note(holder, translated.clone()) {
-            self.translator.unmap_endpoint(address).await?;
+        self.ledger().note(holder, translated.clone());
+        if let Err(error) = self.unmap().await {
+            warn!(error = chain(&error), "Address not given back yet");
         }
         Ok(translated)
     }
 
     /// Gives back what an object needed.
     pub async fn release(&self, holder: &Holder) -> Result<(), Error> {
-        self.hold(holder, &[]).await.map(drop)
+        self.ledger().note(holder, Translated::new());
+        self.give_back().await
     }
 
+    /// Lets go of what all objects of a namespace needed; [`Addresses::give_back`] does the rest.
+    pub fn let_go(&self, namespace: &str) {
+        self.ledger().let_go(namespace);
+    }
+
+    /// Gives back what nobody needs any more.
+    pub async fn give_back(&self) -> Result<(), Error> {
+        if self.ledger().leaving.is_empty() {
+            return Ok(());
+        }
+        let _turn = self.turn.lock().await;
+        self.unmap().await
+    }
+
+    async fn unmap(&self) -> Result<(), Error> {
+        let leaving = self.ledger().leaving.clone();
+        for address in leaving {
+            self.translator.unmap_endpoint(address).await?;
+            self.ledger().leaving.remove(&address);
+        }
+        Ok(())
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who holds what, and what has to be given back.
+#[derive(Debug, Default)]
+struct Ledger {
+    held: BTreeMap<Holder, Translated>,
+    leaving: BTreeSet<IpAddr>,
+}
+
+impl Ledger {
     fn known(&self) -> Translated {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.values().flatten().map(|(here, there)| (*here, *there)).collect()
+        self.held.values().flatten().map(|(here, there)| (*here, *there)).collect()
     }
 
-    /// Notes what an object holds now; what nobody holds any more is returned.
-    fn note(&self, holder: &Holder, now: Translated) -> Vec<IpAddr> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let before =
-            if now.is_empty() { held.remove(holder) } else { held.insert(holder.clone(), now) };
-        let Some(before) = before else { return Vec::new() };
-        let needed: BTreeSet<&IpAddr> = held.values().flat_map(BTreeMap::keys).collect();
-        before.into_keys().filter(|address| !needed.contains(address)).collect()
+    /// Notes what an object holds now; what nobody holds any more leaves.
+    fn note(&mut self, holder: &Holder, now: Translated) {
+        for address in now.keys() {
+            self.leaving.remove(address);
+        }
+        let before = if now.is_empty() {
+            self.held.remove(holder)
+        } else {
+            self.held.insert(holder.clone(), now)
+        };
+        self.leave(before.into_iter().flat_map(BTreeMap::into_keys).collect());
+    }
+
+    /// Notes that no object of a namespace holds anything.
+    fn let_go(&mut self, namespace: &str) {
+        let is_there = |holder: &Holder| holder.1.namespace.as_deref() == Some(namespace);
+        let (gone, held): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.held).into_iter().partition(|(holder, _)| is_there(holder));
+        self.held = held;
+        self.leave(gone.into_values().flat_map(BTreeMap::into_keys).collect());
+    }
+
+    fn leave(&mut self, mut addresses: BTreeSet<IpAddr>) {
+        let needed: BTreeSet<&IpAddr> = self.held.values().flat_map(BTreeMap::keys).collect();
+        addresses.retain(|address| !needed.contains(address));
+        self.leaving.append(&mut addresses);
     }
 }
 
@@ -143,17 +208,51 @@ mod tests {
 
     #[test]
     fn an_address_is_given_back_when_its_last_holder_lets_go() {
-        let addresses = Addresses::new(Translator::Same);
-        let same = |list: &[IpAddr]| list.iter().map(|one| (*one, *one)).collect::<Translated>();
-        let [a, b] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse::<IpAddr>().unwrap());
-        assert_eq!(addresses.note(&holder("one"), same(&[a, b])), [] as [IpAddr; 0]);
-        assert_eq!(addresses.note(&holder("two"), same(&[b])), [] as [IpAddr; 0]);
-        assert_eq!(addresses.note(&holder("one"), same(&[])), [a]);
-        assert_eq!(addresses.note(&holder("two"), same(&[a])), [b]);
-        assert_eq!(addresses.known(), same(&[a]));
+        let (mut ledger, [a, b]) = (Ledger::default(), two());
+        ledger.note(&holder("shop", "one"), same(&[a, b]));
+        ledger.note(&holder("shop", "two"), same(&[b]));
+        assert!(leaving(&ledger).is_empty());
+        ledger.note(&holder("shop", "one"), same(&[]));
+        assert_eq!(leaving(&ledger), [a]);
+        ledger.note(&holder("shop", "two"), same(&[a]));
+        assert_eq!(leaving(&ledger), [b], "somebody needs it again");
+        assert_eq!(ledger.known(), same(&[a]));
     }
 
-    fn holder(name: &str) -> Holder {
-        ("EndpointSlice", Key::namespaced("shop", name))
+    #[test]
+    fn a_namespace_lets_go_of_all_it_held() {
+        let (mut ledger, [a, b]) = (Ledger::default(), two());
+        ledger.note(&holder("shop", "one"), same(&[a, b]));
+        ledger.note(&holder("store", "one"), same(&[b]));
+        ledger.let_go("shop");
+        assert_eq!(leaving(&ledger), [a]);
+        assert_eq!(ledger.known(), same(&[b]));
+    }
+
+    #[tokio::test]
+    async fn what_was_given_back_is_not_given_back_again() {
+        let (addresses, [a, b]) = (Addresses::new(Translator::Same), two());
+        let holder = holder("shop", "one");
+        assert_eq!(addresses.hold(&holder, &[a, b]).await.unwrap(), same(&[a, b]));
+        assert_eq!(addresses.hold(&holder, &[a]).await.unwrap(), same(&[a]));
+        assert!(leaving(&addresses.ledger()).is_empty());
+        addresses.release(&holder).await.unwrap();
+        assert!(addresses.ledger().held.is_empty() && addresses.ledger().leaving.is_empty());
+    }
+
+    fn leaving(ledger: &Ledger) -> Vec<IpAddr> {
+        ledger.leaving.iter().copied().collect()
+    }
+
+    fn two() -> [IpAddr; 2] {
+        ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap())
+    }
+
+    fn same(list: &[IpAddr]) -> Translated {
+        list.iter().map(|one| (*one, *one)).collect()
+    }
+
+    fn holder(namespace: &str, name: &str) -> Holder {
+        ("EndpointSlice", Key::namespaced(namespace, name))
     }
 }

@@ -9,6 +9,7 @@ use liqo_api::keys::object;
 use liqo_api::names::{ClusterId, ClusterName};
 use liqo_kit::args::values::{Pairs, duration};
 use liqo_kit::args::{ClientArgs, Listen, LogArgs};
+use liqo_kubelet_api::CertificateType;
 
 /// Flags of the virtual kubelet.
 #[derive(ClapArgs, Debug)]
@@ -48,6 +49,10 @@ pub struct Args {
     /// Port of the kubelet
     #[arg(long, default_value_t = 10250, value_name = "PORT")]
     pub listen_port: u16,
+
+    /// Where the certificate of the kubelet comes from
+    #[arg(long, value_enum, default_value_t, value_name = "TYPE")]
+    pub certificate_type: CertificateType,
 
     /// How long the node counts as alive after its last sign of life
     #[arg(long, default_value = "40s", value_parser = duration, value_name = "DURATION")]
@@ -181,8 +186,6 @@ pub struct WorkerArgs {
 #[derive(ClapArgs, Clone, Debug, Default)]
 pub struct IgnoredArgs {
     #[arg(long, hide = true)]
-    certificate_type: Option<String>,
-    #[arg(long, hide = true)]
     resync_period: Option<String>,
     #[arg(long, hide = true)]
     node_ping_interval: Option<String>,
@@ -219,6 +222,7 @@ mod tests {
             "--node-extra-labels=a=b,c=d",
             "--enable-apiserver-support=true",
             "--node-check-network=false",
+            "--certificate-type=self-signed",
             "--metrics-enabled=false",
         ])
         .unwrap();

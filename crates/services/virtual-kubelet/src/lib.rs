@@ -7,6 +7,7 @@
 //! Node, its pods ┘
 //! NamespaceMap ─────> reflection ─> copies in the other cluster
 //! pods here and there ──> pods ───> ShadowPods in the other cluster, statuses here
+//! API server ───────> port ───────> logs of pods in the other cluster, and streams into them
 //! ```
 
 pub mod addresses;
@@ -14,6 +15,7 @@ mod args;
 mod keeper;
 mod lease;
 mod pods;
+mod port;
 mod reflection;
 
 use std::sync::Arc;
@@ -196,6 +198,9 @@ impl Reflection<'_> {
             place: Arc::new(place),
         };
         let (tell, namespaces) = Namespaces::channel();
+        let remote_identity = scope.link.remote.clone();
+        let kubelet = port::kubelet(process, args, id, remote_identity, namespaces.clone());
+        tasks.spawn_fallible("port", kubelet.serve(process.stop.clone()));
         let workers = &args.reflection.workers;
         let pods = if workers.pod == 0 {
             tasks.spawn("pods", touched.for_each(|_| std::future::ready(())));
@@ -215,10 +220,11 @@ impl Reflection<'_> {
             tasks.spawn("pods", Arc::clone(&pods).run(touched, from_elsewhere, workers.pod));
             Some(pods)
         };
+        let tells_endpoints = scope.addresses.translator.tells_endpoints();
         let activation = Activation {
             scope,
             tenant_namespace: args.tenant_namespace.clone(),
-            kinds: kinds::all(workers),
+            kinds: kinds::all(workers, tells_endpoints),
             pods,
             tasks: tasks.child(),
             tell,

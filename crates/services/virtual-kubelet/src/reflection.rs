@@ -10,6 +10,7 @@
 //! - [`kinds`]: the kinds that are reflected, one line each;
 //! - [`driver`]: reflects one kind between two namespaces;
 //! - [`link`]: the way to the other cluster;
+//! - [`owners`]: Services that have a say in what belongs to them;
 //! - [`counts`]: what is counted.
 
 pub(crate) mod counts;
@@ -17,6 +18,7 @@ pub(crate) mod driver;
 pub(crate) mod kinds;
 pub(crate) mod link;
 pub(crate) mod namespaces;
+mod owners;
 
 use std::sync::Arc;
 

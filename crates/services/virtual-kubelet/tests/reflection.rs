@@ -5,8 +5,14 @@
 mod config_maps;
 #[path = "reflection/pods.rs"]
 mod pods;
+#[path = "reflection/port.rs"]
+mod port;
 #[path = "reflection/provider.rs"]
 mod provider;
+#[path = "reflection/secrets.rs"]
+mod secrets;
+#[path = "reflection/services.rs"]
+mod services;
 #[path = "reflection/storm.rs"]
 mod storm;
 #[path = "reflection/tokens.rs"]

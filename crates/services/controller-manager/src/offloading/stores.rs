@@ -13,6 +13,7 @@ use kube::{Api, Client};
 use liqo_api::keys::{annotation, label};
 use liqo_api::offloading::NamespaceOffloading;
 use liqo_api::virtualkubelet::ShadowEndpointSlice;
+use liqo_kit::retry::Backoff;
 use liqo_kit::watch::{Ended, Store, watch, watch_trimmed};
 use liqo_offloading::slim::{SlimPod, SlimShadow};
 
@@ -63,7 +64,7 @@ impl Stores {
         let marked = |name: &str, value: &str| Config::default().labels(&format!("{name}={value}"));
         let (offloadings, touched_offloadings) = watch(Api::all(all()), Config::default());
         let (namespaces, touched_namespaces) =
-            watch_trimmed(Api::all(all()), Config::default(), trim_namespace);
+            watch_trimmed(Api::all(all()), Config::default(), Backoff::default(), trim_namespace);
         let (bindings, touched_bindings) =
             watch(Api::all(all()), Config::default().labels(label::REMOTE_CLUSTER_ID));
         let (shadows, touched_shadows) = watch(Api::all(all()), Config::default());
@@ -75,7 +76,8 @@ impl Stores {
         let (nodes, touched_nodes) = if with_nodes {
             let physical = format!("{}!={}", label::TYPE, label::TYPE_VIRTUAL_NODE);
             let config = Config::default().labels(&physical);
-            let (store, keys) = watch_trimmed(Api::all(all()), config, trim_node);
+            let (store, keys) =
+                watch_trimmed(Api::all(all()), config, Backoff::default(), trim_node);
             (Some(store), keys.boxed())
         } else {
             (None, futures::stream::pending().boxed())

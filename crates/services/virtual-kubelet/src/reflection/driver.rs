@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures::stream;
+use futures::stream::{self, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::PartialObjectMeta;
@@ -23,12 +23,13 @@ use liqo_kit::keyed::{Next, chain};
 use liqo_kit::reflector::{Names, Pair, Reflector, Side};
 use liqo_kit::retry::{Failure, Retry, or_gone};
 use liqo_kit::watch::{Key, is_newer};
-use liqo_reflection::place::is_skipped;
+use liqo_reflection::plan::skipped;
 use liqo_reflection::{Plan, Reflect, Translated, plan};
 use tracing::{debug, info};
 
 use super::Scope;
 use super::link::{BACKOFF, Refusal, WATCH, ask};
+use super::owners::{Owners, Unknown};
 use crate::addresses::{self, Holder};
 
 /// Reflects a kind until it is dropped.
@@ -83,17 +84,25 @@ impl<R: Reflect> Driver<R> {
         };
         let copies = Api::namespaced(client, &place.remote_namespace);
         let observe = |ending| counts.count(R::NAME, &place.home_namespace, ending);
+        let (owners, also) = if R::HAS_SERVICE {
+            let (owners, touched) = Owners::watch(home.clone(), &place.home_namespace);
+            (Some(owners), touched)
+        } else {
+            (None, stream::pending().boxed())
+        };
+        let look = |pair| self.look(&copies, owners.as_ref(), pair);
         Reflector { name: R::NAME, workers, backoff: BACKOFF, names }
-            .run(here, there, stream::pending(), observe, |pair| self.look(&copies, pair))
+            .run(here, there, also, observe, look)
             .await;
     }
 
     async fn look(
         &self,
         copies: &Api<R::Target>,
+        owners: Option<&Owners>,
         pair: Pair<R::Source, There<R>>,
     ) -> Result<Next, Error> {
-        let result = self.work(copies, &pair).await;
+        let result = self.work(copies, owners, &pair).await;
         if let (Err(error), Some(source)) = (&result, &pair.here)
             && error.reason() != "Conflict"
         {
@@ -106,15 +115,21 @@ impl<R: Reflect> Driver<R> {
     async fn work(
         &self,
         copies: &Api<R::Target>,
+        owners: Option<&Owners>,
         pair: &Pair<R::Source, There<R>>,
     ) -> Result<(), Error> {
         let place = &self.scope.place;
         let seen = pair.there.as_deref().map(|copy| self.with_labels(&pair.name, &copy.metadata));
         let there = seen.as_deref();
         let source = pair.here.as_deref();
+        let service = match owners {
+            Some(owners) => owners.owner(&pair.name, source.and_then(R::service)).await?,
+            None => None,
+        };
+        let service = service.as_deref().map(|service| &service.metadata);
         let holder: Holder = (R::NAME, Key::namespaced(&place.home_namespace, &pair.name));
-        let addresses = self.addresses(&holder, source).await?;
-        match plan::<R>(source, there, place, &addresses) {
+        let addresses = self.addresses(&holder, source, service).await?;
+        match plan::<R>(source, service, there, place, &addresses) {
             Plan::Apply(target) => self.apply(copies, &pair.name, &target, source, there).await?,
             Plan::Remove => self.remove(copies, there).await?,
             Plan::Withhold { reason, remove } => {
@@ -145,9 +160,10 @@ impl<R: Reflect> Driver<R> {
         &self,
         holder: &Holder,
         source: Option<&R::Source>,
+        service: Option<&ObjectMeta>,
     ) -> Result<Translated, Error> {
         let Some(source) = source else { return Ok(Translated::new()) };
-        let wanted = if is_skipped(source.meta()) {
+        let wanted = if skipped(source.meta(), service).is_some() {
             Vec::new()
         } else {
             R::addresses(source, &self.scope.place)
@@ -281,6 +297,8 @@ enum Error {
     Refused(#[from] Refusal),
     #[error(transparent)]
     Address(#[from] addresses::Error),
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
     #[error(
         "cluster {peer} has a {kind} {name} that is not from here; it is left alone, rename or \
          remove one of them"
@@ -295,6 +313,7 @@ impl Failure for Error {
             Self::Encode(_) | Self::Taken { .. } => Retry::Never,
             Self::Refused(refusal) => refusal.retry(),
             Self::Address(error) => error.retry(),
+            Self::Unknown(_) => Retry::Soon,
         }
     }
 
@@ -303,6 +322,7 @@ impl Failure for Error {
             Self::Encode(_) => "Invalid",
             Self::Refused(refusal) => refusal.reason(),
             Self::Address(error) => error.reason(),
+            Self::Unknown(_) => "NotReady",
             Self::Taken { .. } => "NameTaken",
         }
     }

@@ -2,14 +2,20 @@
 
 use futures::future::BoxFuture;
 use liqo_reflection::Reflect;
-use liqo_reflection::kinds::ConfigMaps;
+use liqo_reflection::kinds::{ConfigMaps, EndpointSlices, Ingresses, Secrets, Services};
 
 use super::{Scope, driver};
 use crate::args::WorkerArgs;
 
-/// All kinds, one line each.
-pub(crate) fn all(workers: &WorkerArgs) -> Vec<Kind> {
-    vec![Kind::of::<ConfigMaps>(workers.configmap)]
+/// All kinds, one line each; endpoints only when their addresses mean something over there.
+pub(crate) fn all(workers: &WorkerArgs, tells_endpoints: bool) -> Vec<Kind> {
+    vec![
+        Kind::of::<Services>(workers.service),
+        Kind::of::<Ingresses>(workers.ingress),
+        Kind::of::<ConfigMaps>(workers.configmap),
+        Kind::of::<Secrets>(workers.secret),
+        Kind::of::<EndpointSlices>(if tells_endpoints { workers.endpointslice } else { 0 }),
+    ]
 }
 
 /// A kind that is reflected.

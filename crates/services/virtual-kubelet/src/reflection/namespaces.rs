@@ -8,15 +8,17 @@ use kube::Api;
 use kube::runtime::watcher::Config;
 use liqo_api::keys::label;
 use liqo_api::virtualkubelet::NamespaceMap;
+use liqo_kit::keyed::chain;
 use liqo_kit::tasks::Tasks;
 use liqo_kit::watch::watch;
 use liqo_reflection::Place;
 use liqo_reflection::mapping::{Mapping, accepted};
 use tokio::sync::watch::{Receiver, Sender};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::Scope;
 use super::kinds::Kind;
+use crate::addresses::Addresses;
 use crate::pods::Pods;
 
 /// Which namespaces extend to the other cluster, as far as it is known; a clone knows the same.
@@ -110,13 +112,18 @@ impl Activation {
     }
 
     fn make_so(&self, sessions: &mut HashMap<String, Session>, mapping: Mapping) {
+        let before = sessions.len();
         sessions.retain(|home, session| {
             let goes_on = mapping.get(home) == Some(&session.remote_namespace);
             if !goes_on {
                 info!(namespace = home, "Reflection ends");
+                self.scope.addresses.let_go(home);
             }
             goes_on
         });
+        if sessions.len() < before {
+            self.tasks.spawn("addresses", give_back(Arc::clone(&self.scope.addresses)));
+        }
         for (home, remote) in &mapping {
             if !sessions.contains_key(home) {
                 info!(namespace = home, remote, "Reflection begins");
@@ -147,5 +154,11 @@ impl Activation {
             tasks.spawn("pods of a namespace", Arc::clone(pods).attend(scope));
         }
         Session { remote_namespace: remote.to_owned(), _tasks: tasks }
+    }
+}
+
+async fn give_back(addresses: Arc<Addresses>) {
+    if let Err(error) = addresses.give_back().await {
+        warn!(error = chain(&error), "Address not given back yet");
     }
 }

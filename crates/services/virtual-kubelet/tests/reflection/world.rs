@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::{NamespaceResourceScope, api::events::v1::Event};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use liqo_api::keys::{label, secret};
 use liqo_api::virtualkubelet::{NamespaceMap, ShadowPod};
 use liqo_kit::client::Manners;
@@ -22,7 +22,6 @@ use liqo_kit::metrics::Metrics;
 use liqo_kit::tasks::Tasks;
 use liqo_testkit::{ControlPlane, Line};
 use liqo_virtual_kubelet::{Args, Process, serve};
-use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -43,13 +42,18 @@ pub const TENANT: &str = "liqo-tenant-milan-ee0b4a";
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(30);
 const MAP: &str = "milan-ee0b4a";
+/// Who the virtual kubelet is at home.
+const KUBELET: &str = "virtual-kubelet";
 
 /// Two clusters, and the way from one to the other.
 pub struct World {
-    home: ControlPlane,
+    /// The cluster at home.
+    pub home: ControlPlane,
     remote: ControlPlane,
     /// The way to the other cluster.
     pub line: Line,
+    /// The cluster at home, as a virtual kubelet sees it.
+    kubelet: Client,
 }
 
 /// A virtual kubelet; it is killed with the value.
@@ -94,13 +98,15 @@ impl World {
         one.unwrap();
         other.unwrap();
         let line = Line::to(&remote).await.unwrap();
-        let world = Self { home, remote, line };
+        let kubelet = home.as_user(KUBELET).await.unwrap();
+        let world = Self { home, remote, line, kubelet };
         for name in [TENANT, HOME] {
             make(&Api::<Namespace>::all(world.home.client()), json!({"metadata": {"name": name}}))
                 .await;
         }
         let there = Api::<Namespace>::all(world.remote.client());
         make(&there, json!({"metadata": {"name": REMOTE}})).await;
+        world.grant().await;
         world.write_identity().await;
         let maps = world.maps();
         let labels = json!({ label::REMOTE_CLUSTER_ID: MILAN });
@@ -109,7 +115,7 @@ impl World {
         world
     }
 
-    /// Starts a virtual kubelet.
+    /// Starts a virtual kubelet, which may do what the chart allows it to.
     pub fn kubelet(&self, more: &[&str]) -> Kubelet {
         let words = [
             "virtual-kubelet",
@@ -125,7 +131,7 @@ impl World {
         let args = CommandLine::parse_from(words.iter().chain(more)).args;
         let metrics = Metrics::default();
         let process = Process {
-            client: self.home.client(),
+            client: self.kubelet.clone(),
             manners: Manners { component: "virtual-kubelet", limits: args.client },
             metrics: metrics.clone(),
             tasks: Arc::new(Tasks::default()),
@@ -151,6 +157,14 @@ impl World {
         let mapping = json!({ HOME: { "remoteNamespace": REMOTE, "phase": phase } });
         let patch = Patch::Merge(json!({ "status": { "currentMapping": mapping } }));
         self.maps().patch_status(MAP, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Waits until a reflector says something about an object here.
+    pub async fn hears(&self, name: &str, reflector: &str, reason: &str) {
+        let said = (format!("liqo-{reflector}-reflection"), reason.to_owned());
+        let heard = async { while !self.events(name).await.contains(&said) {} };
+        let heard = tokio::time::timeout(LIMIT, heard).await;
+        assert!(heard.is_ok(), "{said:?}: {:?}", self.events(name).await);
     }
 
     /// The Events about an object here: who says what.
@@ -221,21 +235,28 @@ impl World {
         Api::namespaced(self.home.client(), TENANT)
     }
 
+    /// Grants what the chart grants: here to virtual kubelets, there to peers in their namespaces.
+    async fn grant(&self) {
+        self.home.grant("virtual-kubelet-local", KUBELET, None).await.unwrap();
+        self.remote.grant("virtual-kubelet-remote", ROME, Some(REMOTE)).await.unwrap();
+    }
+
     /// Puts down who we are in the other cluster, and how it is reached.
     async fn write_identity(&self) {
         let config = Kubeconfig::read_from(self.remote.kubeconfig()).unwrap();
         let cluster = config.clusters[0].cluster.clone().unwrap();
-        let user = config.auth_infos[0].auth_info.clone().unwrap();
+        let us = self.remote.certify(ROME).unwrap();
         let secrets: Api<Secret> = Api::namespaced(self.home.client(), TENANT);
         let labels = json!({ label::LOCAL_IDENTITY: label::TRUE, label::CLUSTER_ID: MILAN });
         let want = json!({
             "metadata": { "name": "liqo-identity-1", "labels": labels },
-            "data": {
-                secret::API_SERVER_CA: cluster.certificate_authority_data,
-                secret::CERTIFICATE: user.client_certificate_data,
-                secret::PRIVATE_KEY: user.client_key_data.unwrap().expose_secret(),
+            "data": { secret::API_SERVER_CA: cluster.certificate_authority_data },
+            "stringData": {
+                secret::NAMESPACE: "unused",
+                secret::API_SERVER_URL: self.line.url(),
+                secret::CERTIFICATE: us.certificate,
+                secret::PRIVATE_KEY: us.key,
             },
-            "stringData": { secret::NAMESPACE: "unused", secret::API_SERVER_URL: self.line.url() },
         });
         make(&secrets, want).await;
     }
