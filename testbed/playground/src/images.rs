@@ -207,7 +207,7 @@ fn recipe(image: Image, program: &Path) -> Recipe {
             let applets = [
                 "sh", "cat", "chmod", "cp", "date", "echo", "env", "grep", "head", "hostname",
                 "id", "ip", "ls", "mkdir", "nc", "nslookup", "ping", "ps", "rm", "sed", "seq",
-                "sleep", "sync", "tail", "test", "touch", "true", "vi", "wc",
+                "sleep", "sync", "tail", "tar", "test", "touch", "true", "vi", "wc",
             ];
             let tools = Recipe::new("localhost/playground/demo:v1")
                 .users()
