@@ -144,7 +144,10 @@ fn kubectl(lab: &Lab) -> Result<()> {
     std::io::Write::write_all(&mut child.stdin.take().context("it is piped")?, b"across\n")?;
     let output = child.wait_with_output()?;
     ensure!(output.stdout == b"across\n", "{output:?}");
-    lab.kubectl_words("rome", &["exec", "-n", "shop", pod, "--", "sh", "-c", "echo far > /tmp/far"])?;
+    lab.kubectl_words(
+        "rome",
+        &["exec", "-n", "shop", pod, "--", "sh", "-c", "echo far > /tmp/far"],
+    )?;
     let copy = tempfile::NamedTempFile::new()?;
     lab.kubectl("rome", &format!("cp shop/{pod}:/tmp/far {}", copy.path().display()))?;
     ensure!(std::fs::read_to_string(copy.path())? == "far\n");
