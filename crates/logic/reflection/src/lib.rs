@@ -8,7 +8,7 @@
 //!
 //! - [`mapping`]: which namespaces extend to the other cluster;
 //! - [`place`]: from where to where, and what all copies have in common;
-//! - [`plan`]: what to do about an object and its copy;
+//! - [`mod@plan`]: what to do about an object and its copy;
 //! - [`kinds`]: what each kind becomes. A new kind is one file there, and one line in the list of
 //!   the virtual kubelet.
 
