@@ -31,7 +31,7 @@ pub fn eventually<T, E: Display>(
 }
 
 /// How long an object may take to become right.
-const OBJECT_LIMIT: Duration = Duration::from_secs(20);
+const OBJECT_LIMIT: Duration = Duration::from_mins(1);
 
 /// Watches an object until it is right, or there is none and that is right.
 pub async fn until<K>(

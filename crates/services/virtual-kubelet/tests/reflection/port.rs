@@ -34,7 +34,7 @@ async fn logs_of_a_pod_are_asked_of_the_cluster_where_it_runs() {
             }
         }
     };
-    let text = timeout(Duration::from_secs(20), asked).await.expect("an answer");
+    let text = timeout(Duration::from_mins(1), asked).await.expect("an answer");
     assert_eq!(text, "", "the pod there has no node yet, so it has printed nothing");
     let [_, there] = world.requests().await;
     assert!(there.contains_key("CONNECT pods/log"), "{there:?}");

@@ -40,7 +40,7 @@ pub const NODE: &str = "liqo-milan";
 /// The namespace here of what is exchanged with the other cluster.
 pub const TENANT: &str = "liqo-tenant-milan-ee0b4a";
 /// How long anything may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_mins(1);
 const MAP: &str = "milan-ee0b4a";
 /// Who the virtual kubelet is at home.
 const KUBELET: &str = "virtual-kubelet";
