@@ -370,6 +370,8 @@ fn away(lab: &Lab) -> Result<()> {
     };
     for component in ["auth", "controller-manager", "crd-replicator"] {
         lab.liqoctl("rome", "unpeer out-of-band milan")?;
+        // Whoever has an identity needs nobody to give it one.
+        lab.kubectl("rome", "delete secrets -A -l discovery.liqo.io/local-identity=true")?;
         scale(component, 0)?;
         let pods = format!("-n liqo pod -l app.kubernetes.io/name={component}");
         lab.kubectl("milan", &format!("wait --for=delete {pods} --timeout=60s"))?;
