@@ -39,8 +39,7 @@ pub fn figures() -> Result<Vec<String>> {
     let mut points = vec![point(Duration::ZERO)?];
     let mut group = Duration::ZERO;
     for (index, spoke) in (1..).zip(&spokes) {
-        let command = lab.liqoctl(spoke, "generate peer-command --only-command")?;
-        let command = command.trim().strip_prefix("liqoctl ").context("a command")?.to_owned();
+        let command = lab.peer_command(spoke)?;
         group += timed(|| lab.liqoctl("hub", &command))?;
         if index % GROUP == 0 {
             points.push(point(group)?);

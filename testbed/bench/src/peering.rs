@@ -12,8 +12,7 @@ use crate::{ROUNDS, spread, timed};
 
 /// The figures, as lines; the clusters are peered when it is over.
 pub fn figures(lab: &Lab) -> Result<Vec<String>> {
-    let command = lab.liqoctl("milan", "generate peer-command --only-command")?;
-    let command = command.trim().strip_prefix("liqoctl ").context("a command")?.to_owned();
+    let command = lab.peer_command("milan")?;
     let (mut peerings, mut partings) = (vec![], vec![]);
     let (mut phases, mut bytes): (Vec<(String, Vec<Duration>)>, Vec<u64>) = (vec![], vec![]);
     for _ in 0..ROUNDS {

@@ -37,12 +37,7 @@ fn prepare(lab: &Lab) -> Result<()> {
         let words = format!("install kubeadm --cluster-name {cluster} --service-type NodePort");
         lab.liqoctl(cluster, &words)?;
     }
-    peer(lab)
-}
-
-fn peer(lab: &Lab) -> Result<()> {
-    let command = lab.liqoctl("milan", "generate peer-command --only-command")?;
-    lab.liqoctl("rome", command.trim().strip_prefix("liqoctl ").context("a command")?)?;
+    lab.liqoctl("rome", &lab.peer_command("milan")?)?;
     Ok(())
 }
 

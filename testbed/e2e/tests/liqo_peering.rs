@@ -47,13 +47,12 @@ fn install(lab: &Lab) -> Result<()> {
 
 /// The words after `liqoctl` that peer with a cluster.
 fn peer_command(lab: &Lab, provider: &str) -> Result<String> {
-    let command = lab.liqoctl(provider, "generate peer-command --only-command")?;
-    let words = command.trim().strip_prefix("liqoctl ").context("it begins with liqoctl")?;
+    let words = lab.peer_command(provider)?;
     ensure!(
         words.starts_with(&format!("peer out-of-band {provider} --auth-url https://")),
         "{words}"
     );
-    Ok(words.to_owned())
+    Ok(words)
 }
 
 fn wrong_token(lab: &Lab) -> Result<()> {

@@ -41,8 +41,7 @@ fn hundred(lab: &Lab) -> Result<()> {
     lab.load_liqo(&["rome", "milan"])?;
     install(lab, "rome", 90)?;
     install(lab, "milan", 90)?;
-    let command = lab.liqoctl("milan", "generate peer-command --only-command")?;
-    lab.liqoctl("rome", command.trim().strip_prefix("liqoctl ").context("a command")?)?;
+    lab.liqoctl("rome", &lab.peer_command("milan")?)?;
     // With this node, what is free is 100 CPUs.
     let missing = 100_000 - free(lab)?;
     add_node(lab, "ballast", &format!("{missing}m"), "0")?;

@@ -50,7 +50,7 @@ fn namesakes(lab: &Lab) -> Result<()> {
     for (cluster, name) in CLUSTERS.into_iter().zip(NAMES) {
         install(lab, cluster, name, "")?;
     }
-    let command = peer_command(lab, "venice")?;
+    let command = lab.peer_command("venice")?;
     for consumer in ["florence", "naples"] {
         lab.liqoctl(consumer, &command)?;
         is_ready(lab, consumer, "liqo-venice")?;
@@ -70,9 +70,9 @@ fn namesakes(lab: &Lab) -> Result<()> {
 }
 
 fn same_name(lab: &Lab) -> Result<()> {
-    lab.liqoctl("venice", &peer_command(lab, "florence")?)?;
+    lab.liqoctl("venice", &lab.peer_command("florence")?)?;
     is_ready(lab, "venice", "liqo-town")?;
-    let command = peer_command(lab, "naples")?;
+    let command = lab.peer_command("naples")?;
     let secrets = || lab.kubectl("venice", "get secrets -n liqo -o name");
     let before = secrets()?;
     let refused = lab.liqoctl_command("venice", &command).output()?;
@@ -84,7 +84,7 @@ fn same_name(lab: &Lab) -> Result<()> {
 }
 
 fn hub(lab: &Lab) -> Result<()> {
-    let command = peer_command(lab, "naples")?.replace(" town ", " naples ");
+    let command = lab.peer_command("naples")?.replace(" town ", " naples ");
     lab.liqoctl("venice", &command)?;
     for node in ["liqo-town", "liqo-naples"] {
         is_ready(lab, "venice", node)?;
@@ -98,7 +98,7 @@ fn hub(lab: &Lab) -> Result<()> {
 }
 
 fn chain(lab: &Lab) -> Result<()> {
-    let command = peer_command(lab, "naples")?.replace(" town ", " naples ");
+    let command = lab.peer_command("naples")?.replace(" town ", " naples ");
     lab.liqoctl("florence", &command)?;
     is_ready(lab, "florence", "liqo-naples")?;
     // What florence borrows is not what it lends.
@@ -138,7 +138,7 @@ fn moved(lab: &Lab) -> Result<()> {
     );
     let words = ["patch", "service", "liqo-auth", "-n", "liqo", "--type=json", "-p", &change];
     lab.kubectl_words("naples", &words)?;
-    let command = peer_command(lab, "naples")?.replace(" town ", " naples ");
+    let command = lab.peer_command("naples")?.replace(" town ", " naples ");
     ensure!(command.contains(&format!(":{port} ")), "{command}");
     lab.liqoctl("florence", &command)?;
     let url =
@@ -202,12 +202,6 @@ fn install(lab: &Lab, cluster: &str, name: &str, more: &str) -> Result<()> {
     let words = format!("install kubeadm --cluster-name {name} --service-type NodePort {more}");
     lab.liqoctl(cluster, &words)?;
     Ok(())
-}
-
-/// The words after `liqoctl` that peer with a cluster.
-fn peer_command(lab: &Lab, provider: &str) -> Result<String> {
-    let command = lab.liqoctl(provider, "generate peer-command --only-command")?;
-    Ok(command.trim().strip_prefix("liqoctl ").context("it begins with liqoctl")?.to_owned())
 }
 
 fn cluster_id(lab: &Lab, cluster: &str) -> Result<String> {

@@ -134,6 +134,12 @@ impl Lab {
         command
     }
 
+    /// The words after `liqoctl` that peer another cluster with this one.
+    pub fn peer_command(&self, provider: &str) -> Result<String> {
+        let command = self.liqoctl(provider, "generate peer-command --only-command")?;
+        Ok(command.trim().strip_prefix("liqoctl ").context("it begins with liqoctl")?.to_owned())
+    }
+
     /// Brings the image of Liqo to clusters, and liqoctl to this machine.
     pub fn load_liqo(&self, clusters: &[&str]) -> Result<()> {
         for cluster in clusters {

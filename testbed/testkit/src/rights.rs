@@ -15,12 +15,15 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use serde::Deserialize;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::ControlPlane;
 
 /// How long the API server may take to notice a right.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The group of everything about rights.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -104,6 +107,8 @@ impl ControlPlane {
                 if review.status.is_some_and(|status| status.allowed) {
                     return Ok(());
                 }
+                // Nothing tells when a right begins to count.
+                sleep(PAUSE).await;
             }
         };
         timeout(LIMIT, noticed).await.with_context(|| format!("{user} is not allowed: {rule:?}"))?

@@ -138,7 +138,7 @@ impl Authority {
 
     /// Lets only those in whom the authority vouches for.
     pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(Required(self.clone()))
+        Arc::new(Door(Some(self.clone())))
     }
 
     fn verify(
@@ -167,7 +167,7 @@ impl Authority {
 /// Asks callers for certificates and takes any, or none: who has one has its key, and that is all
 /// that is known until an authority [identifies](Authority::identify) it.
 pub fn any_certificate() -> Arc<dyn ClientCertVerifier> {
-    Arc::new(Optional)
+    Arc::new(Door(None))
 }
 
 fn subject(certificate: &CertificateDer<'_>) -> Option<Subject> {
@@ -182,13 +182,15 @@ fn subject(certificate: &CertificateDer<'_>) -> Option<Subject> {
     Some(Subject { user, groups: groups.collect::<Result<_, _>>().ok()? })
 }
 
+/// Lets in whom an authority vouches for; without one, everybody.
 #[derive(Debug)]
-struct Required(Authority);
+struct Door(Option<Authority>);
 
-#[derive(Debug)]
-struct Optional;
+impl ClientCertVerifier for Door {
+    fn client_auth_mandatory(&self) -> bool {
+        self.0.is_some()
+    }
 
-impl ClientCertVerifier for Required {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         // None: a caller shows what it has.
         &[]
@@ -200,48 +202,10 @@ impl ClientCertVerifier for Required {
         chain: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.0.verify(certificate, chain, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &algorithms())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &algorithms())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        algorithms().supported_schemes()
-    }
-}
-
-impl ClientCertVerifier for Optional {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        Ok(ClientCertVerified::assertion())
+        match &self.0 {
+            Some(authority) => authority.verify(certificate, chain, now),
+            None => Ok(ClientCertVerified::assertion()),
+        }
     }
 
     fn verify_tls12_signature(

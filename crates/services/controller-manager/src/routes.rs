@@ -24,7 +24,7 @@ use crate::world::{Keys, Touched, World, is_copy, is_tenant_of, remote};
 const ROOM: usize = 1024;
 
 /// A key, and the queue that has to work on it.
-type Wake = (Sender<Key>, Key);
+pub type Wake = (Sender<Key>, Key);
 
 /// The ways to the queues.
 #[derive(Clone)]
@@ -98,39 +98,20 @@ impl Routes {
             classes,
         } = touched;
         self.offloading.follow(world, offloading, service);
-        self.spawn(service, world, "watch clusters", clusters, Self::cluster);
-        self.spawn(service, world, "watch requests", requests, Self::request);
-        self.spawn(service, world, "watch offers", offers, Self::offer);
+        wake(self, world, service, "watch clusters", clusters, Self::cluster);
+        wake(self, world, service, "watch requests", requests, Self::request);
+        wake(self, world, service, "watch offers", offers, Self::offer);
         for keys in tenant_objects {
-            self.spawn(service, world, "watch tenants", keys, Self::in_tenant);
+            wake(self, world, service, "watch tenants", keys, Self::in_tenant);
         }
         for keys in shared_objects {
-            self.spawn(service, world, "watch tokens", keys, Self::shared);
+            wake(self, world, service, "watch tokens", keys, Self::shared);
         }
-        self.spawn(service, world, "watch namespaces", tenants, Self::tenant);
-        self.spawn(service, world, "watch kubelets", kubelets, Self::kubelet);
-        self.spawn(service, world, "watch nodes", nodes, Self::node);
-        self.spawn(service, world, "watch maps", maps, Self::map);
-        self.spawn(service, world, "watch classes", classes, Self::class);
-    }
-
-    fn spawn(
-        &self,
-        service: &Service,
-        world: &World,
-        name: &'static str,
-        mut keys: Keys,
-        find: fn(&Self, &World, &Key) -> Vec<Wake>,
-    ) {
-        let (this, world) = (self.clone(), world.clone());
-        spawn(service, name, async move {
-            while let Some(key) = keys.next().await {
-                for (route, key) in find(&this, &world, &key) {
-                    // A queue that has ended needs no keys.
-                    let _ = route.send(key).await;
-                }
-            }
-        });
+        wake(self, world, service, "watch namespaces", tenants, Self::tenant);
+        wake(self, world, service, "watch kubelets", kubelets, Self::kubelet);
+        wake(self, world, service, "watch nodes", nodes, Self::node);
+        wake(self, world, service, "watch maps", maps, Self::map);
+        wake(self, world, service, "watch classes", classes, Self::class);
     }
 
     fn cluster(&self, world: &World, key: &Key) -> Vec<Wake> {
@@ -238,4 +219,24 @@ impl Routes {
         });
         all.map(|request| (self.requests.clone(), Key::of(&*request))).collect()
     }
+}
+
+/// Has everything looked at that a key of a watch is about, as long as the watch goes on.
+pub fn wake<T: Clone + Send + 'static>(
+    ways: &T,
+    world: &World,
+    service: &Service,
+    name: &'static str,
+    mut keys: Keys,
+    find: fn(&T, &World, &Key) -> Vec<Wake>,
+) {
+    let (ways, world) = (ways.clone(), world.clone());
+    spawn(service, name, async move {
+        while let Some(key) = keys.next().await {
+            for (way, key) in find(&ways, &world, &key) {
+                // A queue that has ended needs no keys.
+                let _ = way.send(key).await;
+            }
+        }
+    });
 }

@@ -10,7 +10,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::StreamExt as _;
 use kube::ResourceExt as _;
 use liqo_api::keys::object;
 use liqo_api::virtualkubelet::{NamespaceMap, RemoteNamespace};
@@ -21,14 +20,11 @@ use liqo_offloading::shadow_slice;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::stores::Touched;
-use crate::controllers::spawn;
-use crate::world::{Keys, World, is_copy, remote};
+use crate::routes::{Wake, wake};
+use crate::world::{World, is_copy, remote};
 
 /// How many keys may wait between a watch and a queue.
 const ROOM: usize = 1024;
-
-/// A key, and the queue that has to work on it.
-type Wake = (Sender<Key>, Key);
 
 /// The ways to the queues.
 #[derive(Clone)]
@@ -95,33 +91,14 @@ impl Ways {
             slices,
             nodes,
         } = touched;
-        self.spawn(service, world, "watch offloadings", offloadings, Self::offloading);
-        self.spawn(service, world, "watch all namespaces", namespaces, Self::namespace);
-        self.spawn(service, world, "watch grants", bindings, Self::binding);
-        self.spawn(service, world, "watch shadow pods", shadows, Self::shadow);
-        self.spawn(service, world, "watch pods", pods, Self::pod);
-        self.spawn(service, world, "watch shadow slices", shadow_slices, Self::slice);
-        self.spawn(service, world, "watch slices", slices, Self::slice);
-        self.spawn(service, world, "watch node conditions", nodes, Self::failing);
-    }
-
-    fn spawn(
-        &self,
-        service: &Service,
-        world: &World,
-        name: &'static str,
-        mut keys: Keys,
-        find: fn(&Self, &World, &Key) -> Vec<Wake>,
-    ) {
-        let (this, world) = (self.clone(), world.clone());
-        spawn(service, name, async move {
-            while let Some(key) = keys.next().await {
-                for (way, key) in find(&this, &world, &key) {
-                    // A queue that has ended needs no keys.
-                    let _ = way.send(key).await;
-                }
-            }
-        });
+        wake(self, world, service, "watch offloadings", offloadings, Self::offloading);
+        wake(self, world, service, "watch all namespaces", namespaces, Self::namespace);
+        wake(self, world, service, "watch grants", bindings, Self::binding);
+        wake(self, world, service, "watch shadow pods", shadows, Self::shadow);
+        wake(self, world, service, "watch pods", pods, Self::pod);
+        wake(self, world, service, "watch shadow slices", shadow_slices, Self::slice);
+        wake(self, world, service, "watch slices", slices, Self::slice);
+        wake(self, world, service, "watch node conditions", nodes, Self::failing);
     }
 
     fn offloading(&self, _: &World, key: &Key) -> Vec<Wake> {
