@@ -1,9 +1,13 @@
 //! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
-//! prints what that took. With the word `hub`, the same for one cluster that uses sixteen others.
+//! prints what that took. With the word `hub`, the same for one cluster that uses sixteen others;
+//! with `offloading`, pods that run in another cluster against the same pods asked for there.
 //! Nothing here fails because it is slow.
 
+mod economy;
 mod hub;
+mod offloading;
 mod peering;
+mod pods;
 mod processes;
 
 use std::path::Path;
@@ -12,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use liqo_testkit::{Lab, eventually, places};
+use serde_json::Value;
 
 use self::processes::Processes;
 
@@ -25,7 +30,14 @@ fn main() -> Result<()> {
     let lines = match std::env::args().nth(1).as_deref() {
         None => figures()?,
         Some("hub") => hub::figures()?,
-        Some(other) => bail!("there is no benchmark {other}; there is one called hub"),
+        Some("offloading") => offloading::real()?,
+        Some("scale") => {
+            let count = std::env::args().nth(2).as_deref().unwrap_or("1000").parse();
+            offloading::fake(count.context("say how many pods, such as 1000")?)?
+        }
+        Some(other) => {
+            bail!("there is no benchmark {other}; there are hub, offloading and scale")
+        }
     };
     for line in lines {
         println!("{line}");
@@ -93,6 +105,11 @@ fn settle() -> Result<()> {
     })
 }
 
+fn middle(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
 /// The middle, the best and the worst.
 fn spread(times: &[Duration]) -> String {
     let mut times = times.to_vec();
@@ -122,4 +139,15 @@ fn image(cache: &Path) -> Result<f64> {
     let newest =
         archives.max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
     megabytes(&newest.context("the image was loaded")?.path())
+}
+
+/// The bytes that have come into milan's network and left it.
+fn crossed(lab: &Lab) -> Result<u64> {
+    let lan = &lab.plan().cluster("milan").context("milan is up")?.lan;
+    let namespace = &lab.plan().lan(lan).context("it stands in a network")?.namespace;
+    let output =
+        Command::new("ip").args(["-n", namespace, "-s", "-j", "link", "show", "wan0"]).output()?;
+    let links: Value = serde_json::from_slice(&output.stdout).context("ip counts bytes")?;
+    let count = |way: &str| links[0]["stats64"][way]["bytes"].as_u64();
+    count("rx").zip(count("tx")).map(|(rx, tx)| rx + tx).context("both ways are counted")
 }

@@ -1,14 +1,13 @@
 //! How long two clusters take to peer, phase by phase, and what crosses the wire meanwhile.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use liqo_testkit::Lab;
-use serde_json::Value;
 
-use crate::{ROUNDS, spread, timed};
+use crate::{ROUNDS, crossed, spread, timed};
 
 /// The figures, as lines; the clusters are peered when it is over.
 pub fn figures(lab: &Lab) -> Result<Vec<String>> {
@@ -63,15 +62,4 @@ fn phase(line: &str) -> String {
     let text = line.trim().trim_start_matches("INFO").trim();
     let words: Vec<&str> = text.split_whitespace().collect();
     words.iter().take(3).copied().collect::<Vec<_>>().join(" ")
-}
-
-/// The bytes that have come into milan's network and left it.
-fn crossed(lab: &Lab) -> Result<u64> {
-    let lan = &lab.plan().cluster("milan").context("milan is up")?.lan;
-    let namespace = &lab.plan().lan(lan).context("it stands in a network")?.namespace;
-    let output =
-        Command::new("ip").args(["-n", namespace, "-s", "-j", "link", "show", "wan0"]).output()?;
-    let links: Value = serde_json::from_slice(&output.stdout).context("ip counts bytes")?;
-    let count = |way: &str| links[0]["stats64"][way]["bytes"].as_u64();
-    count("rx").zip(count("tx")).map(|(rx, tx)| rx + tx).context("both ways are counted")
 }

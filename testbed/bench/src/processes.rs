@@ -9,29 +9,43 @@ use anyhow::{Context as _, Result, ensure};
 /// Ticks of the kernel's clock of CPU time, in one second: the same on every Linux.
 const TICKS: u64 = 100;
 
-/// The components of one cluster.
+/// Processes of one cluster.
 pub struct Processes(Vec<Process>);
 
-struct Process {
+/// One of them.
+pub struct Process {
     /// Which component it is.
     name: String,
     /// Its memory in kB; what shared pages cost is split among those who share them.
-    memory: u64,
+    pub memory: u64,
     /// The CPU time it has used, in ms.
-    cpu: u64,
+    pub cpu: u64,
 }
 
 impl Processes {
-    /// Those of a cluster that run now.
+    /// The components of Liqo that run now.
     pub fn of(prefix: &str, cluster: &str) -> Result<Self> {
+        Self::called("/usr/bin/liqo", prefix, cluster)
+    }
+
+    /// Those whose program is called so.
+    pub fn called(program: &str, prefix: &str, cluster: &str) -> Result<Self> {
         let here = format!("-{prefix}/{cluster}-");
         let mut found = vec![];
         for entry in fs::read_dir("/proc").context("list processes")?.flatten() {
-            found.extend(process(&entry.path(), &here));
+            found.extend(process(&entry.path(), program, &here));
         }
-        ensure!(!found.is_empty(), "no component of {cluster} is running");
+        ensure!(!found.is_empty(), "no {program} of {cluster} is running");
         found.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(Self(found))
+    }
+
+    /// The component of that name.
+    pub fn one(&self, name: &str) -> Result<&Process> {
+        self.0
+            .iter()
+            .find(|process| process.name == name)
+            .with_context(|| format!("no {name} runs"))
     }
 
     /// The memory of all, in kB.
@@ -60,11 +74,11 @@ fn tenths(kilobytes: u64) -> String {
     format!("{}.{}", kilobytes / 1000, kilobytes % 1000 / 100)
 }
 
-fn process(folder: &Path, here: &str) -> Option<Process> {
+fn process(folder: &Path, program: &str, here: &str) -> Option<Process> {
     let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
     let line = read("cmdline")?;
     let mut words = line.split('\0');
-    if words.next() != Some("/usr/bin/liqo") || !read("cgroup")?.contains(here) {
+    if words.next() != Some(program) || !read("cgroup")?.contains(here) {
         return None;
     }
     let name = words.next().unwrap_or_default().to_owned();

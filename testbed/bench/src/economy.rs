@@ -1,0 +1,129 @@
+//! What is asked of API servers: requests, bytes, events, CPU time.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use liqo_testkit::Lab;
+
+use crate::crossed;
+use crate::processes::Processes;
+
+const CLUSTERS: [&str; 2] = ["rome", "milan"];
+
+/// What had been spent at some moment.
+pub struct Economy {
+    /// Requests by cluster, verb and resource.
+    requests: BTreeMap<String, u64>,
+    /// CPU time of the two API servers, in ms.
+    servers: u64,
+    /// CPU time of Liqo in both clusters, in ms.
+    liqo: u64,
+    /// Bytes between the clusters.
+    bytes: u64,
+    /// Events there are, in both clusters.
+    events: u64,
+}
+
+impl Economy {
+    /// What has been spent until now.
+    pub fn of(lab: &Lab) -> Result<Self> {
+        let mut now = Self {
+            requests: BTreeMap::new(),
+            servers: 0,
+            liqo: 0,
+            bytes: crossed(lab)?,
+            events: 0,
+        };
+        for cluster in CLUSTERS {
+            for (key, count) in requests(&lab.kubectl(cluster, "get --raw /metrics")?) {
+                *now.requests.entry(format!("{cluster} {key}")).or_default() += count;
+            }
+            now.servers += Processes::called("kube-apiserver", lab.prefix(), cluster)?.cpu();
+            now.liqo += Processes::of(lab.prefix(), cluster)?.cpu();
+            let events = lab.kubectl(cluster, "get events -n bench -o name")?;
+            now.events += u64::try_from(events.lines().count())?;
+        }
+        Ok(now)
+    }
+
+    /// What has been spent since another moment.
+    pub fn since(&self, before: &Self) -> Self {
+        let was = |key: &str| before.requests.get(key).copied().unwrap_or_default();
+        let requests = self.requests.iter().map(|(key, count)| (key.clone(), count - was(key)));
+        Self {
+            requests: requests.filter(|(_, count)| *count > 0).collect(),
+            servers: self.servers - before.servers,
+            liqo: self.liqo.saturating_sub(before.liqo),
+            bytes: self.bytes - before.bytes,
+            events: self.events.saturating_sub(before.events),
+        }
+    }
+
+    /// As lines, for so many pods.
+    pub fn lines(&self, pods: usize) -> Vec<String> {
+        let each = |whole: u64| per(whole, pods);
+        let mut often: Vec<_> =
+            self.requests.iter().filter(|(_, count)| each(**count) >= 0.05).collect();
+        often.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let mut lines = vec![
+            format!("  API servers              {:>8.1} s of CPU", per(self.servers, 1000)),
+            format!("  Liqo                     {:>8.1} s of CPU", per(self.liqo, 1000)),
+            format!("  across the wire          {:>8.1} kB a pod", each(self.bytes) / 1e3),
+            format!("  events                   {:>8.1} a pod", each(self.events)),
+            format!("  requests                 {:>8.1} a pod", each(self.requests.values().sum())),
+        ];
+        lines.extend(
+            often.iter().map(|(key, count)| format!("    {key:<44} {:>6.2} a pod", each(**count))),
+        );
+        lines
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown with one or two digits")]
+fn per(whole: u64, parts: usize) -> f64 {
+    whole as f64 / parts as f64
+}
+
+/// How often each verb was used on each resource.
+fn requests(metrics: &str) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for line in metrics.lines() {
+        let Some((labels, count)) =
+            line.strip_prefix("apiserver_request_total{").and_then(|rest| rest.split_once("} "))
+        else {
+            continue;
+        };
+        let label = |name: &str| {
+            let (_, rest) = labels.split_once(&format!("{name}=\""))?;
+            rest.split('"').next()
+        };
+        let verb = label("verb").unwrap_or_default();
+        let resource = label("resource").unwrap_or_default();
+        let part = label("subresource").filter(|part| !part.is_empty());
+        let resource =
+            part.map_or_else(|| resource.to_owned(), |part| format!("{resource}/{part}"));
+        let count = count.trim().parse::<u64>().unwrap_or_default();
+        if !resource.is_empty() && resource != "leases" {
+            *found.entry(format!("{verb} {resource}")).or_default() += count;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::requests;
+
+    #[test]
+    fn requests_are_counted_by_verb_and_resource() {
+        let metrics = "\
+# HELP apiserver_request_total …
+apiserver_request_total{code=\"200\",resource=\"pods\",subresource=\"\",verb=\"GET\"} 3
+apiserver_request_total{code=\"404\",resource=\"pods\",subresource=\"\",verb=\"GET\"} 2
+apiserver_request_total{code=\"200\",resource=\"pods\",subresource=\"status\",verb=\"PATCH\"} 1
+apiserver_request_total{code=\"200\",resource=\"leases\",subresource=\"\",verb=\"PUT\"} 9
+";
+        let counted: Vec<_> = requests(metrics).into_iter().collect();
+        assert_eq!(counted, [("GET pods".to_owned(), 5), ("PATCH pods/status".to_owned(), 1)]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Pods that run in another cluster, against the same pods asked for there directly.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use liqo_testkit::Lab;
+use serde_json::{Value, json};
+
+use crate::economy::Economy;
+use crate::pods::{self, Run};
+use crate::processes::Processes;
+use crate::{middle, settle};
+
+/// The namespace, which is called the same in both clusters.
+const NAMESPACE: &str = "bench";
+/// How often real pods are started each way.
+const ROUNDS: usize = 3;
+/// How many Services are looked for in the other cluster.
+const SERVICES: usize = 100;
+
+/// The figures for pods that really run, as lines.
+pub fn real() -> Result<Vec<String>> {
+    let lab = peered("quick-start")?;
+    let template = json!({
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "sleeper", "image": "localhost/playground/demo:v1",
+                        "command": ["demo", "serve"]}],
+    });
+    let (mut there, mut away) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
+        there.push(direct(&lab, 100, &template)?);
+        away.push(offloaded(&lab, 100, &template)?.0);
+    }
+    let mut lines = compared("100 real pods", &there, &away);
+    lines.push(latency(&away));
+    lines.extend(services(&lab)?);
+    Ok(lines)
+}
+
+/// The figures for pods that only pretend, as lines.
+pub fn fake(count: usize) -> Result<Vec<String>> {
+    let lab = peered("scale")?;
+    // Only the nodes that pretend take the pods.
+    lab.kubectl("milan", "cordon milan-1")?;
+    lab.kubectl("milan", "taint nodes -l type=kwok kwok.x-k8s.io/node-")?;
+    let template = json!({
+        "terminationGracePeriodSeconds": 0,
+        "containers": [{"name": "none", "image": "none"}],
+    });
+    settle()?;
+    let before = Processes::of(lab.prefix(), "rome")?;
+    let there = direct(&lab, count, &template)?;
+    let (away, mut lines) = offloaded(&lab, count, &template)?;
+    let (there, away) = (vec![there], vec![away]);
+    let mut all = compared(&format!("{count} fake pods"), &there, &away);
+    all.push(latency(&away));
+    all.append(&mut lines);
+    settle()?;
+    let after = Processes::of(lab.prefix(), "rome")?;
+    all.push(format!(
+        "virtual kubelet            {:>8.1} MB PSS before, {:.1} when they were gone",
+        kubelet(&before)?,
+        kubelet(&after)?
+    ));
+    let start = Instant::now();
+    settle()?;
+    let later = Processes::of(lab.prefix(), "rome")?;
+    let used = later.one("virtual-kubelet")?.cpu - after.one("virtual-kubelet")?.cpu;
+    let wall = u64::try_from(start.elapsed().as_millis())?;
+    all.push(format!("  idle                     {:>8.2} % of a core", percent(used, wall)));
+    Ok(all)
+}
+
+/// Two clusters that share a namespace, all of whose pods go to milan.
+fn peered(preset: &str) -> Result<Lab> {
+    let lab = Lab::up(preset)?;
+    lab.load_liqo(&["rome", "milan"])?;
+    for cluster in ["rome", "milan"] {
+        let words = format!(
+            "install kubeadm --cluster-name {cluster} --service-type NodePort \
+             --sharing-percentage 90"
+        );
+        lab.liqoctl(cluster, &words)?;
+    }
+    lab.liqoctl("rome", &lab.peer_command("milan")?)?;
+    lab.kubectl("rome", &format!("create namespace {NAMESPACE}"))?;
+    let words = format!(
+        "offload namespace {NAMESPACE} --namespace-mapping-strategy EnforceSameName \
+         --pod-offloading-strategy Remote"
+    );
+    lab.liqoctl("rome", &words)?;
+    lab.kubectl("milan", "create namespace direct")?;
+    Ok(lab)
+}
+
+/// Pods asked for where they run.
+fn direct(lab: &Lab, count: usize, template: &Value) -> Result<Run> {
+    let client = lab.client("milan")?;
+    lab.block_on(pods::run(&client, "direct", None, count, template, || Ok(())))
+        .map(|(run, ())| run)
+}
+
+/// Pods asked for in the other cluster; and what that cost.
+fn offloaded(lab: &Lab, count: usize, template: &Value) -> Result<(Run, Vec<String>)> {
+    let (rome, milan) = (lab.client("rome")?, lab.client("milan")?);
+    let before = Economy::of(lab)?;
+    let there = Some((&milan, NAMESPACE));
+    let (run, lines) = lab.block_on(pods::run(&rome, NAMESPACE, there, count, template, || {
+        let spent = Economy::of(lab)?.since(&before);
+        let mut lines = spent.lines(count);
+        let now = Processes::of(lab.prefix(), "rome")?;
+        lines.push(format!(
+            "virtual kubelet            {:>8.1} MB PSS with {count} pods",
+            kubelet(&now)?
+        ));
+        Ok(lines)
+    }))?;
+    Ok((run, lines))
+}
+
+fn compared(what: &str, there: &[Run], away: &[Run]) -> Vec<String> {
+    let line = |name: &str, time: fn(&Run) -> Duration| {
+        let middle = |runs: &[Run]| middle(runs.iter().map(time).collect());
+        let (there, away) = (middle(there).as_secs_f64(), middle(away).as_secs_f64());
+        format!("{what:<14} {name:<11} {:>8.2} × ({away:.1} s against {there:.1} s)", away / there)
+    };
+    vec![line("ready", |run| run.ready), line("gone", |run| run.gone)]
+}
+
+fn latency(runs: &[Run]) -> String {
+    let mut late: Vec<Duration> = runs.iter().flat_map(|run| run.latency.iter().copied()).collect();
+    late.sort();
+    let at = |part: usize| late.get(late.len() * part / 100).copied().unwrap_or_default();
+    format!(
+        "  status comes home in     {:>8} ms  (p99 {}, of {})",
+        at(50).as_millis(),
+        at(99).as_millis(),
+        late.len()
+    )
+}
+
+/// How long Services with endpoints take to be seen in the other cluster.
+fn services(lab: &Lab) -> Result<Vec<String>> {
+    let (rome, milan) = (lab.client("rome")?, lab.client("milan")?);
+    let mut took = lab.block_on(pods::services(&rome, &milan, NAMESPACE, SERVICES))?;
+    took.sort();
+    let at = |part: usize| took.get(took.len() * part / 100).copied().unwrap_or_default();
+    Ok(vec![format!(
+        "Service and slice there in {:>8} ms  (p99 {}, of {})",
+        at(50).as_millis(),
+        at(99).as_millis(),
+        took.len()
+    )])
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown with one digit")]
+fn kubelet(processes: &Processes) -> Result<f64> {
+    Ok(processes.one("virtual-kubelet")?.memory as f64 / 1e3)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown with two digits")]
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole as f64
+}

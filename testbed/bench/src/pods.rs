@@ -1,0 +1,170 @@
+//! Deployments and Services, watched from where a user looks and from where they run.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, DeleteParams, PostParams};
+use kube::runtime::watcher::{self, Event};
+use kube::{Client, Resource, ResourceExt as _};
+use serde_json::{Value, json};
+
+/// How long a run may take in all.
+const LIMIT: Duration = Duration::from_mins(20);
+
+/// What one Deployment took.
+pub struct Run {
+    /// From its creation until every pod was Ready, as its user saw it.
+    pub ready: Duration,
+    /// From its deletion until no pod was left, as its user saw it.
+    pub gone: Duration,
+    /// For each pod, how much later its user knew it Ready than the cluster it ran in.
+    pub latency: Vec<Duration>,
+}
+
+/// Creates a Deployment, waits until all of it is Ready, looks around, deletes it, and waits until
+/// all of it is gone.
+pub async fn run<T>(
+    home: &Client,
+    namespace: &str,
+    there: Option<(&Client, &str)>,
+    count: usize,
+    template: &Value,
+    look: impl FnOnce() -> Result<T>,
+) -> Result<(Run, T)> {
+    let mut seen = follow::<Pod>(home, namespace);
+    let mut remote = match there {
+        Some((client, namespace)) => follow::<Pod>(client, namespace),
+        None => futures::stream::pending().boxed(),
+    };
+    let deployments: Api<Deployment> = Api::namespaced(home.clone(), namespace);
+    let deployment: Deployment = serde_json::from_value(json!({
+        "metadata": {"name": "many"},
+        "spec": {
+            "replicas": count,
+            "selector": {"matchLabels": {"app": "many"}},
+            "template": {"metadata": {"labels": {"app": "many"}}, "spec": template},
+        },
+    }))?;
+    let start = Instant::now();
+    deployments.create(&PostParams::default(), &deployment).await.context("create it")?;
+    let (mut here, mut far): (BTreeMap<String, Instant>, BTreeMap<String, Instant>) =
+        (BTreeMap::new(), BTreeMap::new());
+    let work = async {
+        while here.len() < count {
+            let (event, known) = tokio::select! {
+                event = seen.next() => (event, &mut here),
+                event = remote.next() => (event, &mut far),
+            };
+            for pod in added(event)? {
+                if is_ready(&pod) {
+                    known.entry(pod.name_any()).or_insert_with(Instant::now);
+                }
+            }
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(LIMIT, work).await.context("pods do not become Ready")??;
+    let ready = start.elapsed();
+    let latency = here
+        .iter()
+        .filter_map(|(name, late)| Some(late.saturating_duration_since(*far.get(name)?)))
+        .collect();
+    let looked = look()?;
+    let start = Instant::now();
+    deployments.delete("many", &DeleteParams::background()).await.context("delete it")?;
+    let work = async {
+        while !here.is_empty() {
+            tokio::select! {
+                event = seen.next() => match event {
+                    Some(Ok(Event::Delete(pod))) => { here.remove(&pod.name_any()); },
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Err(error.into()),
+                    None => bail!("the watch ended"),
+                },
+                _ = remote.next() => {}
+            }
+        }
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(LIMIT, work).await.context("pods do not go")??;
+    Ok((Run { ready, gone: start.elapsed(), latency }, looked))
+}
+
+/// Creates Services with a slice of endpoints each, one after the other; how long it was until both
+/// were seen in the other cluster.
+pub async fn services(
+    home: &Client,
+    there: &Client,
+    namespace: &str,
+    count: usize,
+) -> Result<Vec<Duration>> {
+    let mut services = follow::<Service>(there, namespace);
+    let mut slices = follow::<EndpointSlice>(there, namespace);
+    let (mine, ends): (Api<Service>, Api<EndpointSlice>) =
+        (Api::namespaced(home.clone(), namespace), Api::namespaced(home.clone(), namespace));
+    let mut took = vec![];
+    for index in 0..count {
+        let name = format!("shop-{index}");
+        let service = serde_json::from_value(json!({
+            "metadata": {"name": name}, "spec": {"ports": [{"port": 80}]},
+        }))?;
+        // An address of the documentation: nobody is asked.
+        let slice = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": true}}],
+            "ports": [{"port": 80}],
+        }))?;
+        let start = Instant::now();
+        mine.create(&PostParams::default(), &service).await.context("create a Service")?;
+        ends.create(&PostParams::default(), &slice).await.context("create a slice")?;
+        let work = async {
+            let (mut one, mut other) = (false, false);
+            while !(one && other) {
+                tokio::select! {
+                    event = services.next() => one |= added(event)?.iter().any(|it| it.name_any() == name),
+                    event = slices.next() => other |= added(event)?.iter().any(|it| it.name_any() == name),
+                }
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(LIMIT, work).await.context("they are not seen there")??;
+        took.push(start.elapsed());
+    }
+    Ok(took)
+}
+
+type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
+
+fn follow<K>(client: &Client, namespace: &str) -> Events<K>
+where
+    K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + 'static,
+{
+    watcher::watcher(Api::<K>::namespaced(client.clone(), namespace), watcher::Config::default())
+        .boxed()
+}
+
+fn added<K>(event: Option<Result<Event<K>, watcher::Error>>) -> Result<Vec<K>> {
+    match event {
+        Some(Ok(Event::Apply(object) | Event::InitApply(object))) => Ok(vec![object]),
+        Some(Ok(Event::Delete(_) | Event::Init | Event::InitDone)) => Ok(vec![]),
+        Some(Err(error)) => Err(error.into()),
+        None => bail!("the watch ended"),
+    }
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
