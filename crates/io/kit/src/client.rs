@@ -1,6 +1,7 @@
 //! Clients of API servers: the one of the home cluster, and those of remote ones.
 
 mod identity;
+mod lines;
 mod remote;
 
 use std::num::NonZeroU32;
@@ -9,7 +10,6 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use kube::client::ClientBuilder;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use tower::limit::RateLimitLayer;
@@ -63,8 +63,7 @@ impl Manners {
         let agent = format!("{}/{}", self.component, env!("CARGO_PKG_VERSION"));
         let value = HeaderValue::from_str(&agent).map_err(|_| Error::UserAgent(agent))?;
         config.headers.push((USER_AGENT, value));
-        let builder =
-            ClientBuilder::try_from(config).map_err(|source| Error::Build(source.into()))?;
+        let builder = lines::builder(config).map_err(|source| Error::Build(source.into()))?;
         let (count, time) = window(self.limits);
         Ok(builder.with_layer(&RateLimitLayer::new(count, time)).build())
     }

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use futures::StreamExt as _;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube::config::Kubeconfig;
 use liqo_api::keys::{annotation, label, secret as field};
 use liqo_kit::args::ClientArgs;
@@ -27,6 +28,59 @@ async fn a_kubeconfig_leads_to_its_cluster() {
     let plane = ControlPlane::start().await.unwrap();
     let client = manners().home(Some(&plane.kubeconfig())).await.unwrap();
     client.apiserver_version().await.unwrap();
+}
+
+#[tokio::test]
+async fn two_hundred_watches_share_a_few_connections() {
+    let plane = ControlPlane::start().await.unwrap();
+    let client = manners().home(Some(&plane.kubeconfig())).await.unwrap();
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
+    // A line of the kernel's table: number, here, there, state 01 for a connection that is up.
+    let connections = || {
+        let server = format!(":{:04X} 01", client_port(&plane));
+        let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let own = own_sockets();
+        table.lines().filter(|line| line.contains(&server) && has(&own, line)).count()
+    };
+    let before = connections();
+    let quiet = WatchParams::default().disable_bookmarks();
+    let mut watches = vec![];
+    for _ in 0..200 {
+        watches.push(secrets.watch(&quiet, "0").await.unwrap().boxed());
+    }
+    let opened = connections() - before;
+    assert!((4..=8).contains(&opened), "{opened} connections for 200 watches");
+    client.apiserver_version().await.unwrap();
+    let secret = Secret { metadata: named("seen"), ..Secret::default() };
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    for mut watch in watches {
+        let event = timeout(LIMIT, watch.next()).await.unwrap().unwrap().unwrap();
+        assert!(matches!(event, WatchEvent::Added(_)), "{event:?}");
+    }
+}
+
+fn client_port(plane: &ControlPlane) -> u16 {
+    let config = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+    let cluster = config.clusters.into_iter().next().unwrap().cluster.unwrap();
+    cluster.server.unwrap().rsplit(':').next().unwrap().trim_end_matches('/').parse().unwrap()
+}
+
+/// The numbers of this process's sockets.
+fn own_sockets() -> Vec<String> {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    let names = links.map(|link| link.display().to_string());
+    names
+        .filter_map(|name| Some(name.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
+        .collect()
+}
+
+fn has(sockets: &[String], line: &str) -> bool {
+    line.split_whitespace().nth(9).is_some_and(|number| sockets.iter().any(|own| own == number))
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
 }
 
 #[tokio::test]
