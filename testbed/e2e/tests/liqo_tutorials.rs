@@ -118,10 +118,11 @@ fn south(lab: &Lab) -> Result<()> {
     })
 }
 
-/// Where the pods of an application are.
+/// Where the pods of an application are, without those that ended.
 fn nodes_of(lab: &Lab, app: &str) -> Result<Vec<String>> {
     let columns = "-o custom-columns=NODE:.spec.nodeName --no-headers";
-    let words = format!("get pods -n liqo-demo -l app={app} {columns}");
+    let live = "--field-selector status.phase!=Failed";
+    let words = format!("get pods -n liqo-demo -l app={app} {live} {columns}");
     let mut nodes: Vec<String> =
         lab.kubectl("venice", &words)?.lines().map(|line| line.trim().to_owned()).collect();
     nodes.sort();

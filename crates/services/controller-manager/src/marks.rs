@@ -23,14 +23,20 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
     write(api, object, manager, |metadata| {
-        let mut all = metadata.finalizers.clone().unwrap_or_default();
-        if metadata.deletion_timestamp.is_some() || all.iter().any(|name| name == finalizer) {
-            return None;
-        }
-        all.push(finalizer.to_owned());
-        Some(ObjectMeta { finalizers: Some(all), ..ObjectMeta::default() })
+        let finalizers = with(metadata, finalizer)?;
+        Some(ObjectMeta { finalizers: Some(finalizers), ..ObjectMeta::default() })
     })
     .await
+}
+
+/// The finalizers with one more; nothing when it is there, or too late.
+fn with(metadata: &ObjectMeta, finalizer: &str) -> Option<Vec<String>> {
+    let mut all = metadata.finalizers.clone().unwrap_or_default();
+    if metadata.deletion_timestamp.is_some() || all.iter().any(|name| name == finalizer) {
+        return None;
+    }
+    all.push(finalizer.to_owned());
+    Some(all)
 }
 
 /// Takes a finalizer from an object.
@@ -52,12 +58,14 @@ where
     .await
 }
 
-/// Makes an object belong to another; a controller before is replaced.
+/// Makes an object belong to another, and holds it if there is a finalizer, in one write; a
+/// controller before is replaced.
 pub async fn own<K>(
     api: &Api<K>,
     object: &K,
     manager: &str,
     owner: OwnerReference,
+    finalizer: Option<&str>,
 ) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -70,7 +78,8 @@ where
         let is_other = |one: &OwnerReference| one.uid != owner.uid && one.controller != Some(true);
         let others = before.into_iter().filter(is_other);
         let all = others.chain([owner.clone()]).collect();
-        Some(ObjectMeta { owner_references: Some(all), ..ObjectMeta::default() })
+        let finalizers = finalizer.and_then(|name| with(metadata, name));
+        Some(ObjectMeta { owner_references: Some(all), finalizers, ..ObjectMeta::default() })
     })
     .await
 }

@@ -81,7 +81,9 @@ impl Offers {
                 Action::Own => {
                     if let Some(foreign) = &foreign {
                         let owner = controller(&**foreign);
-                        marks::own(&api, &offer, manager::RESOURCE_OFFER, owner).await?;
+                        let holds = decision.actions.contains(&Action::Hold);
+                        let hold = holds.then_some(finalizer::VIRTUAL_KUBELET);
+                        marks::own(&api, &offer, manager::RESOURCE_OFFER, owner, hold).await?;
                         // The version that was seen is not the latest any more; the change wakes us.
                         return Ok(Next::AwaitChange);
                     }
