@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         .fact("a namespace is offloaded, and has a twin", offload)
         .fact("a pod runs there and is seen here", pod_runs)
         .fact("kubectl reaches into it: logs, exec, cp, port-forward", kubectl)
+        .fact("a terminal reaches into it, and what it says is followed", terminal)
         .fact("kubectl top knows it", top)
         .fact("what pods need goes along, and stays as it is here", reflection)
         .fact("a pod that is killed there comes back, and here it is the same", killed_there)
@@ -149,6 +150,54 @@ fn kubectl(lab: &Lab) -> Result<()> {
     let missing = lab.kubectl("rome", "logs -n shop nobody");
     ensure!(missing.is_err_and(|error| error.to_string().contains("not found")));
     forward(lab, pod)
+}
+
+fn terminal(lab: &Lab) -> Result<()> {
+    let talker = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "talker", "namespace": "shop"},
+        "spec": {
+            "nodeSelector": {"liqo.io/type": "virtual-node"},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "talker", "image": IMAGE, "stdin": true,
+                "command": ["sh", "-c", "while read -r line; do echo heard $line; done"],
+            }],
+        },
+    });
+    lab.apply("rome", &[talker])?;
+    lab.kubectl("rome", "wait -n shop pod/talker --for=condition=Ready --timeout=60s")?;
+    // What is typed arrives, and so does the answer.
+    let mut child = lab
+        .kubectl_command("rome")?
+        .args(["attach", "-i", "-n", "shop", "talker"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut typed = child.stdin.take().context("it is piped")?;
+    std::io::Write::write_all(&mut typed, b"hello\n")?;
+    let mut lines = BufReader::new(child.stdout.take().context("it is piped")?).lines();
+    let heard = lines.next().context("it says something")??;
+    child.kill()?;
+    child.wait()?;
+    ensure!(heard == "heard hello", "{heard}");
+    // Under a terminal of a known size, the process over there has one of that size.
+    let kubectl = lab.kubectl_command("rome")?;
+    let program = kubectl.get_program().to_string_lossy().into_owned();
+    let words: Vec<_> = kubectl.get_args().map(|word| word.to_string_lossy()).collect();
+    let line = format!(
+        "stty rows 33 cols 111; exec {program} {} exec -it -n shop talker -- sh -c 'tty; stty size'",
+        words.join(" ")
+    );
+    let mut under = std::process::Command::new("script");
+    under.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
+    under.envs(kubectl.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = under.output().context("run kubectl under a terminal")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{output:?}");
+    ensure!(said.contains("/dev/pts/") && said.contains("33 111"), "{said}");
+    lab.kubectl("rome", "delete pod -n shop talker")?;
+    Ok(())
 }
 
 /// A port of the pod is a port here.

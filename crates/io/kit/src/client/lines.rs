@@ -3,7 +3,8 @@
 //! Over HTTP/1, every watch holds a connection, and every connection costs a handshake with
 //! certificates both ways: most of what crosses the wire when clusters peer. API servers also speak
 //! HTTP/2, where one connection carries all of it, up to a number of requests at a time; beyond that
-//! there is a further one. A connection that was silently cut is noticed by what is asked of it in
+//! there is a further one. Only what becomes a stream of its own, into a pod, has a connection of its
+//! own. A connection that was silently cut is noticed by what is asked of it in
 //! between.
 
 use std::pin::Pin;
@@ -12,8 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
+use http::header::UPGRADE;
 use http::{Request, Response, Uri};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::rt::{Read, Write};
@@ -75,12 +77,16 @@ where
     if let Some(name) = config.tls_server_name.clone().and_then(|name| name.try_into().ok()) {
         secure = secure.with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(name));
     }
-    let secure = secure.enable_all_versions().wrap_connector(connector);
-    let mut timed = TimeoutConnector::new(secure);
-    timed.set_connect_timeout(config.connect_timeout);
-    timed.set_read_timeout(config.read_timeout);
-    timed.set_write_timeout(config.write_timeout);
-    timed.set_reset_reader_on_write(config.reset_reader_on_write);
+    let limited = |secure| {
+        let mut limited = TimeoutConnector::new(secure);
+        limited.set_connect_timeout(config.connect_timeout);
+        limited.set_read_timeout(config.read_timeout);
+        limited.set_write_timeout(config.write_timeout);
+        limited.set_reset_reader_on_write(config.reset_reader_on_write);
+        limited
+    };
+    let alone = limited(config.rustls_https_connector_with_connector(connector.clone())?);
+    let shared = limited(secure.enable_all_versions().wrap_connector(connector));
     let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
@@ -88,7 +94,7 @@ where
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(Lines::new(timed));
+        .service(Lines::new(shared, alone));
     let service = service.map_response(|response: Response<Carried>| {
         response.map(|body| Box::new(body) as Box<DynBody>)
     });
@@ -98,12 +104,15 @@ where
 /// The connections there are; a clone shares them.
 struct Lines<C> {
     connector: C,
-    lines: Arc<Mutex<Vec<Arc<Line<C>>>>>,
+    open: Arc<Mutex<Vec<Arc<Line<C>>>>>,
+    /// For streams into pods, each of which takes a connection over.
+    alone: HttpClient<C, Body>,
 }
 
 impl<C: Clone> Clone for Lines<C> {
     fn clone(&self) -> Self {
-        Self { connector: self.connector.clone(), lines: Arc::clone(&self.lines) }
+        let (connector, alone) = (self.connector.clone(), self.alone.clone());
+        Self { connector, open: Arc::clone(&self.open), alone }
     }
 }
 
@@ -120,13 +129,14 @@ struct Line<C> {
 }
 
 impl<C: Connect + Clone + Send + Sync + 'static> Lines<C> {
-    fn new(connector: C) -> Self {
-        Self { connector, lines: Arc::default() }
+    fn new(shared: C, alone: C) -> Self {
+        let alone = HttpClient::builder(TokioExecutor::new()).build(alone);
+        Self { connector: shared, open: Arc::default(), alone }
     }
 
     /// A connection with room, and the place taken on it.
     fn take(&self) -> (Arc<Line<C>>, Place) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let found = lines.iter().find(|line| line.load.load(Ordering::Relaxed) < REQUESTS).cloned();
         let line = found.unwrap_or_else(|| {
             let line = Arc::new(Line::new(self.connector.clone()));
@@ -180,10 +190,14 @@ impl<C: Connect + Clone + Send + Sync + 'static> Service<Request<Body>> for Line
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if request.headers().contains_key(UPGRADE) {
+            let answer = self.alone.request(request);
+            return answer.map_ok(|response| response.map(Carried::alone)).boxed();
+        }
         let (line, place) = self.take();
         async move {
             let response = line.send(request).await?;
-            Ok(response.map(|body| Carried { body, _place: place }))
+            Ok(response.map(|body| Carried { body, _place: Some(place) }))
         }
         .boxed()
     }
@@ -205,10 +219,16 @@ impl Drop for Place {
     }
 }
 
-/// An answer that still comes, and its place.
+/// An answer that still comes, and its place if it shares a connection.
 struct Carried {
     body: Incoming,
-    _place: Place,
+    _place: Option<Place>,
+}
+
+impl Carried {
+    fn alone(body: Incoming) -> Self {
+        Self { body, _place: None }
+    }
 }
 
 impl HttpBody for Carried {
