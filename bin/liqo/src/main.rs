@@ -31,6 +31,8 @@ enum Component {
     CrdReplicator(Box<liqo_crd_replicator::Args>),
     /// Shows consumers the metrics of the pods they run here
     MetricAgent(Box<liqo_metric_agent::Args>),
+    /// Tells peers of this cluster's network, and keeps all networks and addresses apart
+    NetworkManager(Box<liqo_network_manager::Args>),
     /// Carries peers' connections to the API server, for peerings inside the tunnel
     Proxy(Box<liqo_proxy::Args>),
     /// Leaves all peers before Liqo goes
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Component::ControllerManager(args) => run(liqo_controller_manager::run(*args)),
         Component::CrdReplicator(args) => run(liqo_crd_replicator::run(*args)),
         Component::MetricAgent(args) => run(liqo_metric_agent::run(*args)),
+        Component::NetworkManager(args) => run(liqo_network_manager::run(*args)),
         Component::Proxy(args) => run(liqo_proxy::run(*args)),
         Component::Uninstaller(args) => run(liqo_uninstaller::run(*args)),
         Component::VirtualKubelet(args) => run(liqo_virtual_kubelet::run(*args)),
