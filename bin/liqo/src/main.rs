@@ -1,6 +1,7 @@
 //! Every in-cluster component of Liqo, one subcommand each.
 
 mod cert_creator;
+mod liqonet;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -45,7 +46,8 @@ enum Component {
 
 #[expect(clippy::print_stdout, reason = "the version is this command's result")]
 fn main() -> ExitCode {
-    match Arguments::parse_from(double_dashes(std::env::args())).component {
+    let words = liqonet::resolved(double_dashes(std::env::args()));
+    match Arguments::parse_from(words).component {
         Component::Auth(args) => run(liqo_auth::run(*args)),
         Component::CertCreator(args) => cert_creator::run(&args),
         Component::ControllerManager(args) => run(liqo_controller_manager::run(*args)),
