@@ -111,7 +111,7 @@ spec:
 ";
 }
 
-/// One of the NetworkConfigs.
+/// What one side tells the other.
 pub fn golden(text: &str) -> NetworkConfig {
     with_kind("NetworkConfig", text)
 }

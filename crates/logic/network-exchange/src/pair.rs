@@ -55,7 +55,7 @@ pub fn decide(pair: Pair<'_>, now: Timestamp) -> Verdict {
         ends_tunnel: ends_tunnel && leaving.is_none(),
         lets_go: pair.tunnel.is_none() || is_overdue,
         frees_networks: pair.tunnel.is_none() && !stands.contains(&true),
-        again: left.filter(|left| left.is_positive()),
+        again: left.filter(SignedDuration::is_positive),
     }
 }
 

@@ -106,10 +106,10 @@ impl Book {
         let api = Api::all(client.clone());
         let page = find_or_create(&api).await?;
         let known = Mutex::new(Arc::new(read(&page)?));
-        let (changed, changes) = channel(BEHIND);
+        let (changed, about) = channel(BEHIND);
         let book = Self { api, page: tokio::sync::Mutex::new(page), known, changed };
         book.write(|ledger| ledger.open(settings)).await?;
-        Ok((book, changes))
+        Ok((book, about))
     }
 
     /// The ledger as it is now.

@@ -86,7 +86,7 @@ async fn manage(service: Service, args: &Args, client: Client) -> Result<(), Err
     }
     serve(&service, args, Arc::clone(&book)).await?;
 
-    let (world, touched) = World::new(&client, &args.namespace);
+    let (world, touched) = World::new(&client, &args.namespace, Arc::clone(&book));
     let (again, waiting) = channel(WAITING);
     let events = Events::new(client.clone(), object::NETWORK_MANAGER);
     let runs = Runs::register(&service.metrics);

@@ -1,4 +1,4 @@
-//! NatMappings: what gateways translate for each peer, as the ledger says.
+//! What gateways translate for each peer, as the ledger says.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::book::{Book, written_by_us};
 use crate::error::{Error, request};
 use crate::world::World;
 
-/// Keeps NatMappings.
+/// Keeps what gateways translate.
 pub struct Mappings {
     api: Api<NatMapping>,
     world: World,

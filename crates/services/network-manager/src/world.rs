@@ -18,6 +18,8 @@ use liqo_kit::watch::{Ended, Key, Store, watch, watch_trimmed};
 use liqo_network_exchange::gateway::{Gateway, NoGateway, gateway};
 use liqo_network_exchange::told::{self, Listener};
 
+use crate::book::Book;
+
 /// Everything that is watched.
 #[derive(Clone)]
 pub struct World {
@@ -31,6 +33,7 @@ pub struct World {
     pub mappings: Store<NatMapping>,
     services: Store<Service>,
     keys: Store<Secret>,
+    book: Arc<Book>,
 }
 
 /// The peers that have to be looked at.
@@ -43,7 +46,7 @@ pub struct Touched {
 
 impl World {
     /// Watches the cluster; stores are filled while both streams are read.
-    pub fn new(client: &Client, namespace: &str) -> (Self, Touched) {
+    pub fn new(client: &Client, namespace: &str, book: Arc<Book>) -> (Self, Touched) {
         let all = || client.clone();
         let marked = |name: &str, value: &str| Config::default().labels(&format!("{name}={value}"));
         let (clusters, touched_clusters) = watch(Api::all(all()), Config::default());
@@ -58,7 +61,7 @@ impl World {
             Backoff::default(),
             keep_public,
         );
-        let world = Self { clusters, configs, tunnels, mappings, services, keys };
+        let world = Self { clusters, configs, tunnels, mappings, services, keys, book };
         let of = |find: fn(&Self, &Key) -> Vec<ClusterId>| {
             let world = world.clone();
             move |key: Key| stream::iter(find(&world, &key))
@@ -150,46 +153,48 @@ impl World {
     }
 
     fn of_cluster(&self, key: &Key) -> Vec<ClusterId> {
-        self.one_or_all(self.clusters.object(key).map(|cluster| id_of(&cluster)))
+        self.one_or_all(self.clusters.object(key), id_of)
     }
 
     fn of_config(&self, key: &Key) -> Vec<ClusterId> {
-        let found = self.configs.object(key);
-        self.one_or_all(found.map(|config| told::peer(&config)?.parse().ok()))
+        self.one_or_all(self.configs.object(key), |config| told::peer(config)?.parse().ok())
     }
 
     fn of_tunnel(&self, key: &Key) -> Vec<ClusterId> {
-        self.one_or_all(self.tunnels.object(key).map(|tunnel| peer_of(&*tunnel)))
+        self.one_or_all(self.tunnels.object(key), peer_of)
     }
 
     fn of_mapping(&self, key: &Key) -> Vec<ClusterId> {
-        let found = self.mappings.object(key);
-        self.one_or_all(found.map(|mapping| mapping.spec.peer().ok()))
+        self.one_or_all(self.mappings.object(key), |mapping| mapping.spec.peer().ok())
     }
 
     fn of_all(&self, _: &Key) -> Vec<ClusterId> {
-        self.one_or_all(None)
+        self.everybody()
     }
 
     /// The peer that an object is about. What is gone does not say, so it may be any: of those that
-    /// are there now, and those of which something is left.
-    fn one_or_all(&self, found: Option<Option<ClusterId>>) -> Vec<ClusterId> {
-        match found {
-            Some(peer) => peer.into_iter().collect(),
+    /// are there now, and those of which something is left, if only in the ledger.
+    fn one_or_all<K>(
+        &self,
+        object: Option<Arc<K>>,
+        peer: impl Fn(&K) -> Option<ClusterId>,
+    ) -> Vec<ClusterId> {
+        match object {
+            Some(object) => peer(&object).into_iter().collect(),
             None => self.everybody(),
         }
     }
 
     fn everybody(&self) -> Vec<ClusterId> {
-        let clusters = self.clusters.objects();
-        let configs = self.configs.objects();
-        let tunnels = self.tunnels.objects();
-        let mappings = self.mappings.objects();
+        let (clusters, configs) = (self.clusters.objects(), self.configs.objects());
+        let (tunnels, mappings) = (self.tunnels.objects(), self.mappings.objects());
+        let ledger = self.book.ledger();
         let clusters = clusters.iter().filter_map(|cluster| id_of(cluster));
         let configs = configs.iter().filter_map(|config| told::peer(config)?.parse().ok());
         let tunnels = tunnels.iter().filter_map(|tunnel| peer_of(&**tunnel));
         let mappings = mappings.iter().filter_map(|mapping| mapping.spec.peer().ok());
-        clusters.chain(configs).chain(tunnels).chain(mappings).collect()
+        let all = clusters.chain(configs).chain(tunnels).chain(mappings);
+        all.chain(ledger.peers().cloned()).collect()
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Translator {
     /// The network manager knows what addresses are called.
     Asked {
         /// How it is asked.
-        ipam: Ipam,
+        ipam: Box<Ipam>,
         /// Whether addresses of pods and endpoints are not told all the same.
         hides: bool,
     },
@@ -68,18 +68,16 @@ impl Translator {
     /// so other addresses stay what they are.
     pub async fn map_endpoint(&self, address: IpAddr) -> Result<IpAddr, Error> {
         match self {
-            Self::Same | Self::Hidden => Ok(address),
             Self::Asked { ipam, .. } if address.is_ipv4() => ipam.map_endpoint(address).await,
-            Self::Asked { .. } => Ok(address),
+            Self::Same | Self::Hidden | Self::Asked { .. } => Ok(address),
         }
     }
 
     /// Gives back what an endpoint was called there.
     pub async fn unmap_endpoint(&self, address: IpAddr) -> Result<(), Error> {
         match self {
-            Self::Same | Self::Hidden => Ok(()),
             Self::Asked { ipam, .. } if address.is_ipv4() => ipam.unmap_endpoint(address).await,
-            Self::Asked { .. } => Ok(()),
+            Self::Same | Self::Hidden | Self::Asked { .. } => Ok(()),
         }
     }
 
@@ -87,9 +85,10 @@ impl Translator {
     pub async fn home_pod(&self, address: IpAddr) -> Result<Option<IpAddr>, Error> {
         match self {
             Self::Same => Ok(Some(address)),
-            Self::Hidden | Self::Asked { hides: true, .. } => Ok(None),
-            Self::Asked { ipam, .. } if address.is_ipv4() => ipam.home_pod(address).await.map(Some),
-            Self::Asked { .. } => Ok(None),
+            Self::Asked { ipam, hides: false } if address.is_ipv4() => {
+                ipam.home_pod(address).await.map(Some)
+            }
+            Self::Hidden | Self::Asked { .. } => Ok(None),
         }
     }
 

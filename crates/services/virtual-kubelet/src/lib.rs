@@ -245,7 +245,7 @@ fn translator(args: &Args) -> Result<Translator, Error> {
     let server = args.reflection.ipam_server.as_deref().filter(|server| !server.is_empty());
     Ok(match server {
         Some(server) => {
-            let ipam = Ipam::at(server, args.foreign_cluster_id.clone())?;
+            let ipam = Box::new(Ipam::at(server, args.foreign_cluster_id.clone())?);
             Translator::Asked { ipam, hides }
         }
         None if hides => Translator::Hidden,
