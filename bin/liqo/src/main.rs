@@ -1,6 +1,7 @@
 //! Every in-cluster component of Liqo, one subcommand each.
 
 mod cert_creator;
+mod liqonet;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Component {
     CrdReplicator(Box<liqo_crd_replicator::Args>),
     /// Shows consumers the metrics of the pods they run here
     MetricAgent(Box<liqo_metric_agent::Args>),
+    /// Tells peers of this cluster's network, and keeps all networks and addresses apart
+    NetworkManager(Box<liqo_network_manager::Args>),
     /// Carries peers' connections to the API server, for peerings inside the tunnel
     Proxy(Box<liqo_proxy::Args>),
     /// Leaves all peers before Liqo goes
@@ -43,12 +46,14 @@ enum Component {
 
 #[expect(clippy::print_stdout, reason = "the version is this command's result")]
 fn main() -> ExitCode {
-    match Arguments::parse_from(double_dashes(std::env::args())).component {
+    let words = liqonet::resolved(double_dashes(std::env::args()));
+    match Arguments::parse_from(words).component {
         Component::Auth(args) => run(liqo_auth::run(*args)),
         Component::CertCreator(args) => cert_creator::run(&args),
         Component::ControllerManager(args) => run(liqo_controller_manager::run(*args)),
         Component::CrdReplicator(args) => run(liqo_crd_replicator::run(*args)),
         Component::MetricAgent(args) => run(liqo_metric_agent::run(*args)),
+        Component::NetworkManager(args) => run(liqo_network_manager::run(*args)),
         Component::Proxy(args) => run(liqo_proxy::run(*args)),
         Component::Uninstaller(args) => run(liqo_uninstaller::run(*args)),
         Component::VirtualKubelet(args) => run(liqo_virtual_kubelet::run(*args)),

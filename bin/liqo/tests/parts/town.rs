@@ -109,6 +109,42 @@ impl Town {
         Self { plane, auth_url, webhook_port, manager, components, _folder: folder }
     }
 
+    /// Gives it a gateway that peers reach at an address, and starts the network manager.
+    pub async fn open_network(&mut self, pod: &str, service: &str, gateway: &str, key: &str) {
+        let client = self.client();
+        grant(&client, "network-manager", "network-manager", "liqo").await.unwrap();
+        let services: Api<Service> = Api::namespaced(client.clone(), "liqo");
+        let object = json!({
+            "metadata": {
+                "name": object::GATEWAY,
+                "labels": {"net.liqo.io/gateway": "true"},
+                "annotations": {"net.liqo.io/gatewayNodeIP": gateway},
+            },
+            "spec": {"type": "NodePort", "ports": [
+                {"name": "wireguard", "port": 5871, "protocol": "UDP"},
+            ]},
+        });
+        services.create(&PostParams::default(), &read(object)).await.unwrap();
+        let secrets: Api<Secret> = Api::namespaced(client, "liqo");
+        let object = json!({
+            "metadata": {
+                "name": object::WIREGUARD_SECRET, "labels": {"net.liqo.io/key": "wireguard"},
+            },
+            "stringData": {"publicKey": key},
+        });
+        secrets.create(&PostParams::default(), &read(object)).await.unwrap();
+        let words = [
+            "liqonet",
+            "--run-as=liqo-network-manager",
+            &format!("--manager.pod-cidr={pod}"),
+            &format!("--manager.service-cidr={service}"),
+            "--ipam-address=127.0.0.1:0",
+        ];
+        let manager = Component::start(&self.plane, "network-manager", &words).unwrap();
+        manager.says("Following peers").await.unwrap();
+        self.components.push(manager);
+    }
+
     /// A client with all rights.
     pub fn client(&self) -> Client {
         self.plane.client()

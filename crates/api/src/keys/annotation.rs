@@ -6,6 +6,8 @@ pub const OVERRIDE_ADDRESS: &str = "liqo.io/override-address";
 pub const OVERRIDE_PORT: &str = "liqo.io/override-port";
 /// States on the gateway's Service the address of the node that runs the active gateway.
 pub const GATEWAY_NODE_IP: &str = "net.liqo.io/gatewayNodeIP";
+/// Why what a peer said of its network, or of ours, is not acted on.
+pub const NETWORK_REFUSED: &str = "net.liqo.io/refused";
 /// States the hardware address of a node's overlay interface, on the Pod that made it.
 pub const VXLAN_MAC: &str = "net.liqo.io/vxlan.mac.address";
 

@@ -35,6 +35,8 @@ pub const TUNNEL_ENDPOINT_CONNECTING: &str = "TunnelEndpointConnecting";
 pub const TUNNEL_ENDPOINT_AVAILABLE: &str = "TunnelEndpointAvailable";
 /// Network: the tunnel has failed.
 pub const TUNNEL_ENDPOINT_ERROR: &str = "TunnelEndpointError";
+/// Network: what the peer says of it is refused.
+pub const NETWORK_CONFIG_REFUSED: &str = "NetworkConfigRefused";
 /// Network: somebody else takes care of it.
 pub const EXTERNAL_NETWORK: &str = "ExternalNetwork";
 

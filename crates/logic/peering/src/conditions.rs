@@ -78,7 +78,20 @@ pub fn disconnecting(tenant: &str) -> Finding {
 }
 
 /// How the network is doing; nothing while the tunnel itself does not say.
-pub fn network(tunnel: Option<&TunnelEndpoint>, tenant: &str) -> Option<Finding> {
+///
+/// What the peer says of its network may be refused, whether there is a tunnel from before or not.
+pub fn network(
+    tunnel: Option<&TunnelEndpoint>,
+    refusal: Option<&str>,
+    tenant: &str,
+) -> Option<Finding> {
+    if let Some(refusal) = refusal {
+        return Some((
+            Status::Error,
+            reason::NETWORK_CONFIG_REFUSED,
+            format!("The networks are not connected: {refusal}"),
+        ));
+    }
     let Some(tunnel) = tunnel else {
         return Some((
             Status::None,
@@ -88,11 +101,7 @@ pub fn network(tunnel: Option<&TunnelEndpoint>, tenant: &str) -> Option<Finding>
     };
     let connection = tunnel.status.as_ref()?.connection.as_ref()?;
     Some(match connection.status? {
-        ConnectionStatus::Connecting => (
-            Status::Pending,
-            reason::TUNNEL_ENDPOINT_CONNECTING,
-            format!("The tunnel of namespace {tenant} is being set up"),
-        ),
+        ConnectionStatus::Connecting => connecting(tenant),
         ConnectionStatus::Connected => (
             Status::Established,
             reason::TUNNEL_ENDPOINT_AVAILABLE,
@@ -104,6 +113,15 @@ pub fn network(tunnel: Option<&TunnelEndpoint>, tenant: &str) -> Option<Finding>
             connection.status_message.clone().unwrap_or_else(|| "The tunnel has failed".to_owned()),
         ),
     })
+}
+
+/// The tunnel is being set up.
+pub fn connecting(tenant: &str) -> Finding {
+    (
+        Status::Pending,
+        reason::TUNNEL_ENDPOINT_CONNECTING,
+        format!("The tunnel of namespace {tenant} is being set up"),
+    )
 }
 
 /// The network is somebody else's.

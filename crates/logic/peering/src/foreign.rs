@@ -76,6 +76,8 @@ pub struct Seen<'a> {
     pub attempt: Option<&'a Attempt>,
     /// The tunnel.
     pub tunnel: Option<&'a TunnelEndpoint>,
+    /// Why what the peer says of the network is refused.
+    pub refusal: Option<&'a str>,
     /// Where peers reach our authentication service, or why that is not known.
     pub auth_url: Result<&'a str, &'a str>,
     /// Our request, and the offer received.
@@ -165,7 +167,9 @@ fn decide_on_known(decision: &mut Decision, seen: &Seen<'_>, remote: &Cluster, n
     let network = if seen.settings.external_network {
         Some(conditions::external_network())
     } else {
-        conditions::network(seen.tunnel, tenant)
+        // What was refused and is not any more is not to be read as refused.
+        conditions::network(seen.tunnel, seen.refusal, tenant)
+            .or_else(|| was_refused(&decision.status).then(|| conditions::connecting(tenant)))
     };
     if let Some(network) = network {
         decision.report(Kind::NetworkStatus, network, now);
@@ -300,6 +304,13 @@ fn unknown(attempt: &Attempt) -> Finding {
     let message =
         format!("The authentication service of the remote cluster does not say who it is: {why}");
     (Status::Error, reason::AUTH_NOT_REACHABLE, message)
+}
+
+fn was_refused(status: &ForeignClusterStatus) -> bool {
+    status.peering_conditions.iter().any(|condition| {
+        condition.kind == Kind::NetworkStatus
+            && condition.reason.as_deref() == Some(reason::NETWORK_CONFIG_REFUSED)
+    })
 }
 
 fn is_held(foreign: &ForeignCluster) -> bool {

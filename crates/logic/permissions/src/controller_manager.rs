@@ -41,7 +41,7 @@ fn peerings(permissions: Permissions) -> Permissions {
                 peerings().read().apply().delete(),
                 peerings().status().patch(),
                 peerings().finalizers().update(),
-                on(GROUP_NET, ["tunnelendpoints"]).follow(),
+                on(GROUP_NET, ["networkconfigs", "tunnelendpoints"]).follow(),
             ],
         )
         .cluster(

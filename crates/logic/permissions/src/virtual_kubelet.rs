@@ -32,7 +32,7 @@ pub(crate) fn local() -> Permissions {
             "Where to: the peer, its network and the names of namespaces there.",
             [
                 on(GROUP_DISCOVERY, ["foreignclusters", "foreignclusters/status"]).read(),
-                on(GROUP_NET, ["tunnelendpoints"]).read(),
+                on(GROUP_NET, ["natmappings", "tunnelendpoints"]).read(),
                 on(GROUP_VIRTUAL_KUBELET, ["namespacemaps"]).read(),
             ],
         );

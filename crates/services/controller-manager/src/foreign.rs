@@ -160,6 +160,7 @@ impl ForeignClusters {
         let (received_request, own_offer) =
             (self.world.received_request(of_tenant), self.world.own_offer(of_tenant));
         let tunnel = found.remote.as_ref().and_then(|remote| self.world.tunnel_to(&remote.id));
+        let refusal = tenant.and_then(|tenant| self.world.network_refusal(tenant));
         let seen = Seen {
             home,
             settings: self.settings,
@@ -172,6 +173,7 @@ impl ForeignClusters {
             },
             attempt,
             tunnel: tunnel.as_deref(),
+            refusal: refusal.as_deref(),
             auth_url: found.auth_url.as_deref().map_err(String::as_str),
             outgoing: Exchange {
                 request: own_request.as_deref(),

@@ -13,9 +13,9 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use liqo_api::discovery::{ForeignCluster, ResourceRequest};
-use liqo_api::keys::{label, object};
+use liqo_api::keys::{annotation, label, object};
 use liqo_api::names::{Cluster, ClusterId};
-use liqo_api::net::TunnelEndpoint;
+use liqo_api::net::{NetworkConfig, TunnelEndpoint};
 use liqo_api::sharing::ResourceOffer;
 use liqo_api::virtualkubelet::NamespaceMap;
 use liqo_identity::secret;
@@ -44,6 +44,8 @@ pub struct World {
     pub offers: Store<ResourceOffer>,
     /// Tunnels.
     pub tunnels: Store<TunnelEndpoint>,
+    /// What is said of networks, of which only the marks count here.
+    pub networks: Store<PartialObjectMeta<NetworkConfig>>,
     /// Identities of this cluster at others.
     pub identities: Store<Secret>,
     /// Tokens to present to others.
@@ -108,6 +110,7 @@ impl World {
         let (requests, touched_requests) = watch(Api::all(all()), Config::default());
         let (offers, touched_offers) = watch(Api::all(all()), Config::default());
         let (tunnels, touched_tunnels) = watch(Api::all(all()), Config::default());
+        let (networks, touched_networks) = watch(Api::all(all()), Config::default());
         let (identities, touched_identities) =
             watch(Api::all(all()), marked(label::LOCAL_IDENTITY, label::TRUE));
         let (tokens, touched_tokens) =
@@ -148,6 +151,7 @@ impl World {
             requests,
             offers,
             tunnels,
+            networks,
             identities,
             tokens,
             tenants,
@@ -160,8 +164,11 @@ impl World {
             offloading,
             classes,
         };
-        let mut tenant_objects: Vec<Keys> =
-            vec![Box::pin(touched_tunnels), Box::pin(touched_identities)];
+        let mut tenant_objects: Vec<Keys> = vec![
+            Box::pin(touched_tunnels),
+            Box::pin(touched_networks),
+            Box::pin(touched_identities),
+        ];
         tenant_objects.extend(touched_bindings);
         let touched = Touched {
             clusters: Box::pin(touched_clusters),
@@ -190,6 +197,7 @@ impl World {
             self.requests.wait_until_ready().boxed(),
             self.offers.wait_until_ready().boxed(),
             self.tunnels.wait_until_ready().boxed(),
+            self.networks.wait_until_ready().boxed(),
             self.identities.wait_until_ready().boxed(),
             self.tokens.wait_until_ready().boxed(),
             self.tenants.wait_until_ready().boxed(),
@@ -298,6 +306,14 @@ impl World {
             tunnel.labels().get(label::PEER_ID).map(String::as_str) == Some(id.as_str())
         });
         own.min_by_key(|tunnel| (tunnel.namespace(), tunnel.name_any()))
+    }
+
+    /// Why what is said of networks in a tenant namespace is refused.
+    pub fn network_refusal(&self, tenant: &str) -> Option<String> {
+        let all = self.networks.objects().into_iter();
+        let own = all.filter(|config| config.namespace().as_deref() == Some(tenant));
+        own.filter_map(|config| config.annotations().get(annotation::NETWORK_REFUSED).cloned())
+            .min()
     }
 
     /// The virtual nodes that stand for a cluster.

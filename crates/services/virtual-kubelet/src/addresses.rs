@@ -3,15 +3,24 @@
 //! This is where the network comes in. Whoever reflects an object with addresses *holds* them for
 //! as long as there is the object; what nobody holds any more is given back.
 
+mod ipam;
+pub(crate) mod leftovers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use liqo_kit::keyed::chain;
 use liqo_kit::retry::{Failure, Retry};
 use liqo_kit::watch::Key;
 use liqo_reflection::Translated;
 use tracing::warn;
+
+pub use self::ipam::{Ipam, NoServer};
+
+/// When to ask again who did not know: there is no other way to notice that it knows.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// Who translates.
 #[derive(Clone, Debug)]
@@ -20,6 +29,13 @@ pub enum Translator {
     Same,
     /// Addresses of one side mean nothing on the other, and are not told.
     Hidden,
+    /// The network manager knows what addresses are called.
+    Asked {
+        /// How it is asked.
+        ipam: Box<Ipam>,
+        /// Whether addresses of pods and endpoints are not told all the same.
+        hides: bool,
+    },
 }
 
 /// An address cannot be translated.
@@ -31,9 +47,15 @@ pub struct Error {
     source: Box<dyn std::error::Error + Send + Sync>,
 }
 
+impl Error {
+    fn new(address: IpAddr, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { address, source: source.into() }
+    }
+}
+
 impl Failure for Error {
     fn retry(&self) -> Retry {
-        Retry::Soon
+        Retry::After(ASK_AGAIN)
     }
 
     fn reason(&self) -> &'static str {
@@ -42,37 +64,31 @@ impl Failure for Error {
 }
 
 impl Translator {
-    /// What an endpoint reachable from here is called there.
-    #[expect(
-        clippy::unused_async,
-        reason = "a translator over the network is asked and waited for"
-    )]
+    /// What an endpoint reachable from here is called there; networks are connected over IPv4 only,
+    /// so other addresses stay what they are.
     pub async fn map_endpoint(&self, address: IpAddr) -> Result<IpAddr, Error> {
         match self {
-            Self::Same | Self::Hidden => Ok(address),
+            Self::Asked { ipam, .. } if address.is_ipv4() => ipam.map_endpoint(address).await,
+            Self::Same | Self::Hidden | Self::Asked { .. } => Ok(address),
         }
     }
 
     /// Gives back what an endpoint was called there.
-    #[expect(
-        clippy::unused_async,
-        reason = "a translator over the network is asked and waited for"
-    )]
-    pub async fn unmap_endpoint(&self, _: IpAddr) -> Result<(), Error> {
+    pub async fn unmap_endpoint(&self, address: IpAddr) -> Result<(), Error> {
         match self {
-            Self::Same | Self::Hidden => Ok(()),
+            Self::Asked { ipam, .. } if address.is_ipv4() => ipam.unmap_endpoint(address).await,
+            Self::Same | Self::Hidden | Self::Asked { .. } => Ok(()),
         }
     }
 
     /// What a pod of the other cluster is called here; nothing when that is not told.
-    #[expect(
-        clippy::unused_async,
-        reason = "a translator over the network is asked and waited for"
-    )]
     pub async fn home_pod(&self, address: IpAddr) -> Result<Option<IpAddr>, Error> {
         match self {
             Self::Same => Ok(Some(address)),
-            Self::Hidden => Ok(None),
+            Self::Asked { ipam, hides: false } if address.is_ipv4() => {
+                ipam.home_pod(address).await.map(Some)
+            }
+            Self::Hidden | Self::Asked { .. } => Ok(None),
         }
     }
 
@@ -81,6 +97,7 @@ impl Translator {
         match self {
             Self::Same => true,
             Self::Hidden => false,
+            Self::Asked { hides, .. } => !hides,
         }
     }
 }
@@ -145,6 +162,11 @@ impl Addresses {
         }
         let _turn = self.turn.lock().await;
         self.unmap().await
+    }
+
+    /// Notes that some addresses are to be given back, unless somebody holds them.
+    fn leave(&self, addresses: BTreeSet<IpAddr>) {
+        self.ledger().leave(addresses);
     }
 
     async fn unmap(&self) -> Result<(), Error> {

@@ -38,7 +38,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::addresses::{Addresses, Translator};
+use self::addresses::{Addresses, Ipam, Translator, leftovers};
 pub use self::args::Args;
 use self::keeper::{Keeper, Sources};
 use self::pods::{Entrance, Ground, Pods, entrance, noticed};
@@ -60,6 +60,9 @@ pub enum Error {
     /// A server cannot be started.
     #[error(transparent)]
     Service(#[from] service::Error),
+    /// Nobody can be asked what addresses are called.
+    #[error(transparent)]
+    Addresses(#[from] addresses::NoServer),
 }
 
 /// What a virtual kubelet is given.
@@ -125,7 +128,7 @@ pub async fn serve(process: Process, args: &Args) -> Result<(), Error> {
     let tasks = process.tasks.child();
     let tokens = entrance::tokens(&client, &args.reflection).await.map_err(Error::Version)?;
     let reflection = Reflection { args, tokens, tasks: &tasks, answers: answering };
-    reflection.start(&process, pods, touched_pods);
+    reflection.start(&process, pods, touched_pods)?;
     let keeper = Arc::new(Keeper::new(client, args, settings, sources, renewal, answers));
     let node = Key::cluster(args.nodename.clone());
     let touched = stream::select(touched, departures(noticing, Arc::clone(&keeper)));
@@ -162,12 +165,12 @@ impl Reflection<'_> {
         process: &Process,
         store: Store<HomePod>,
         touched: impl futures::Stream<Item = Key> + Send + 'static,
-    ) {
+    ) -> Result<(), Error> {
         let Self { args, tokens, tasks, answers } = self;
         let (Some(id), Some(name)) = (&args.home_cluster_id, &args.home_cluster_name) else {
             warn!("No pods run there: --home-cluster-id and --home-cluster-name say for whom");
             tasks.spawn("pods", touched.for_each(|_| std::future::ready(())));
-            return;
+            return Ok(());
         };
         let remote = Cluster {
             id: args.foreign_cluster_id.clone(),
@@ -185,15 +188,17 @@ impl Reflection<'_> {
         let (namespace, peer) = (&args.tenant_namespace, remote.id.as_str());
         let (peer, follow) = client::remote(client.clone(), namespace, peer, manners.clone());
         tasks.spawn("identity", follow);
-        if let Some(server) = &args.reflection.ipam_server {
-            warn!(server, "Addresses are not translated yet: they are told as they are");
+        let translator = translator(args)?;
+        let is_asked = matches!(translator, Translator::Asked { .. });
+        let addresses = Arc::new(Addresses::new(translator));
+        if is_asked {
+            let (id, addresses) = (remote.id.clone(), Arc::clone(&addresses));
+            tasks.spawn("leftovers", leftovers::give_back(client.clone(), id, addresses));
         }
-        let hidden = args.reflection.disable_ip_reflection;
-        let translator = if hidden { Translator::Hidden } else { Translator::Same };
         let scope = Scope {
             home: client.clone(),
             link: Link { remote: peer, answers },
-            addresses: Arc::new(Addresses::new(translator)),
+            addresses,
             counts: Counts::register(metrics, &remote, &args.nodename),
             place: Arc::new(place),
         };
@@ -230,5 +235,20 @@ impl Reflection<'_> {
             tell,
         };
         tasks.spawn("namespaces", activation.follow());
+        Ok(())
     }
+}
+
+/// Who knows what addresses are called, as the command line says.
+fn translator(args: &Args) -> Result<Translator, Error> {
+    let hides = args.reflection.disable_ip_reflection;
+    let server = args.reflection.ipam_server.as_deref().filter(|server| !server.is_empty());
+    Ok(match server {
+        Some(server) => {
+            let ipam = Box::new(Ipam::at(server, args.foreign_cluster_id.clone())?);
+            Translator::Asked { ipam, hides }
+        }
+        None if hides => Translator::Hidden,
+        None => Translator::Same,
+    })
 }

@@ -17,5 +17,7 @@ mod services;
 mod storm;
 #[path = "reflection/tokens.rs"]
 mod tokens;
+#[path = "reflection/translation.rs"]
+mod translation;
 #[path = "reflection/world.rs"]
 mod world;

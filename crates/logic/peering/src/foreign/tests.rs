@@ -1,6 +1,7 @@
 //! What is done about ForeignClusters.
 
 use liqo_api::discovery::OfferState;
+use liqo_api::net::{Connection, ConnectionStatus, TunnelEndpointSpec, TunnelEndpointStatus};
 use liqo_api::sharing::VirtualKubeletStatus;
 use proptest::prelude::*;
 
@@ -38,6 +39,63 @@ fn a_cluster_does_not_peer_with_itself() {
         (Status::Error, reason::LOCAL_CLUSTER)
     );
     assert_eq!(decision.actions, []);
+}
+
+#[test]
+fn the_network_is_as_its_tunnel_says_unless_it_is_refused() {
+    let mut foreign = foreign(PeeringEnabled::Yes);
+    let network = |world: &World<'_>| {
+        let decision = decided(world);
+        let (status, reason) = says(&decision, Kind::NetworkStatus);
+        (status, reason.to_owned())
+    };
+    let found = |status, reason: &str| (status, reason.to_owned());
+    let none = found(Status::None, reason::TUNNEL_ENDPOINT_NOT_FOUND);
+    assert_eq!(network(&World::authenticated(&foreign)), none);
+    let mut tunnel = tunnel();
+    let refused =
+        World { tunnel: Some(&tunnel), refusal: Some("no room"), ..World::authenticated(&foreign) };
+    let decision = decided(&refused);
+    let want = "The networks are not connected: no room";
+    assert_eq!(message(&decision, Kind::NetworkStatus), want);
+    assert_eq!(network(&refused), found(Status::Error, reason::NETWORK_CONFIG_REFUSED));
+    // The gateway has not looked at the tunnel yet, and nothing is refused any more.
+    foreign.status = Some(decision.status);
+    let begun = World { tunnel: Some(&tunnel), ..World::authenticated(&foreign) };
+    assert_eq!(network(&begun), found(Status::Pending, reason::TUNNEL_ENDPOINT_CONNECTING));
+    for (connection, want) in [
+        (ConnectionStatus::Connecting, found(Status::Pending, reason::TUNNEL_ENDPOINT_CONNECTING)),
+        (
+            ConnectionStatus::Connected,
+            found(Status::Established, reason::TUNNEL_ENDPOINT_AVAILABLE),
+        ),
+        (ConnectionStatus::Error, found(Status::Error, reason::TUNNEL_ENDPOINT_ERROR)),
+    ] {
+        let connection = Connection { status: Some(connection), ..Connection::default() };
+        tunnel.status =
+            Some(TunnelEndpointStatus { connection: Some(connection), ..Default::default() });
+        let world = World { tunnel: Some(&tunnel), ..World::authenticated(&foreign) };
+        assert_eq!(network(&world), want);
+    }
+}
+
+fn tunnel() -> TunnelEndpoint {
+    let text = || String::from("None");
+    let spec = TunnelEndpointSpec {
+        cluster_identity: (&cluster(MILAN, "milan")).into(),
+        local_pod_cidr: "10.200.0.0/16".to_owned(),
+        local_nat_pod_cidr: text(),
+        local_external_cidr: "10.95.0.0/16".to_owned(),
+        local_nat_external_cidr: text(),
+        remote_pod_cidr: "10.201.0.0/16".to_owned(),
+        remote_nat_pod_cidr: text(),
+        remote_external_cidr: "10.94.0.0/16".to_owned(),
+        remote_nat_external_cidr: text(),
+        endpoint_ip: "172.30.0.3".to_owned(),
+        backend_type: "wireguard".to_owned(),
+        backend_config: std::collections::BTreeMap::new(),
+    };
+    TunnelEndpoint::new("milan-ee0b4a", spec)
 }
 
 #[test]
@@ -339,6 +397,8 @@ struct World<'a> {
     elder: Option<&'a str>,
     tenant: Option<&'a str>,
     identity: Identity<'a>,
+    tunnel: Option<&'a TunnelEndpoint>,
+    refusal: Option<&'a str>,
     attempt: Option<&'a Attempt>,
     auth_url: Result<&'a str, &'a str>,
     outgoing: Exchange<'a>,
@@ -354,6 +414,8 @@ impl<'a> World<'a> {
             tenant: None,
             identity: Identity::Missing,
             attempt: None,
+            tunnel: None,
+            refusal: None,
             auth_url: Ok("https://rome.example"),
             outgoing: Exchange::default(),
             incoming: Exchange::default(),
@@ -381,7 +443,8 @@ fn decided(world: &World<'_>) -> Decision {
         tenant: world.tenant,
         identity: world.identity,
         attempt: world.attempt,
-        tunnel: None,
+        tunnel: world.tunnel,
+        refusal: world.refusal,
         auth_url: world.auth_url,
         outgoing: world.outgoing,
         incoming: world.incoming,

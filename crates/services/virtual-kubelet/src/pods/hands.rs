@@ -11,6 +11,7 @@ use kube::{Api, ResourceExt as _};
 use liqo_api::keys::{event, label, manager};
 use liqo_api::virtualkubelet::ShadowPod;
 use liqo_kit::apply::digest;
+use liqo_kit::keyed::chain;
 use liqo_kit::retry::or_gone;
 use liqo_kit::watch::Key;
 use liqo_pod_offloading::lean::{HomePod, RemotePod};
@@ -19,10 +20,11 @@ use liqo_pod_offloading::status::{self, Rejection, Restarts, Translation};
 use liqo_replication::carried::Carried;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::side::Side;
 use super::{Error, Pods, Scene};
+use crate::addresses::ASK_AGAIN;
 use crate::reflection::link::{Refusal, ask};
 
 /// How long a change of a status may wait for the next one.
@@ -184,7 +186,14 @@ impl Pods {
             return Ok(None);
         }
         let (there, have) = (remote.status.value(), home.status.value());
-        let addresses = self.addresses(key, status::addresses(&there)).await?;
+        let (addresses, again) = match self.addresses(key, status::addresses(&there)).await {
+            Ok(addresses) => (addresses, None),
+            // How a pod is must not wait for what it is called; it keeps the name it has.
+            Err(error) => {
+                warn!(pod = %key, error = chain(&error), "Addresses not known yet");
+                (status::addresses(&have), Some(ASK_AGAIN))
+            }
+        };
         let uid = remote.metadata.uid.as_deref().unwrap_or_default();
         let restarts = self.with(key, |memory| {
             let next = Restarts::next(memory.restarts.as_ref(), uid, &there, &have);
@@ -202,8 +211,10 @@ impl Pods {
         }
         self.with(key, |memory| memory.waits = None);
         self.write_status(key, home, &have, &want).await?;
-        self.with(key, |memory| memory.mirrored = state);
-        Ok(None)
+        if again.is_none() {
+            self.with(key, |memory| memory.mirrored = state);
+        }
+        Ok(again)
     }
 
     /// What the addresses of a pod there are called here.

@@ -1,0 +1,170 @@
+//! When a peer is told of our network, and what.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube_core::{Resource as _, ResourceExt as _};
+use liqo_api::condition::peering_status;
+use liqo_api::discovery::{
+    ForeignCluster, PeeringConditionStatus, PeeringConditionType, PeeringType,
+};
+use liqo_api::keys::{label, secret};
+use liqo_api::names::Cluster;
+use liqo_api::net::{NetworkConfig, NetworkConfigSpec};
+use liqo_ipam::Networks;
+
+use crate::gateway::Gateway;
+
+/// The technology of our tunnels.
+pub const BACKEND: &str = "wireguard";
+
+/// Whom to tell, and in which namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// The peer.
+    pub remote: Cluster,
+    /// The namespace in which it is told.
+    pub namespace: String,
+}
+
+/// The peer behind a ForeignCluster, if its identity and its namespace are known.
+pub fn listener(cluster: &ForeignCluster) -> Option<Listener> {
+    let remote = cluster.spec.cluster_identity.as_ref()?.parse().ok()?;
+    let namespace = cluster.status.as_ref()?.tenant_namespace.local.clone()?;
+    Some(Listener { remote, namespace })
+}
+
+/// Whether a peer has to be told of our network: resources are in use in one direction or the other,
+/// and it is not told by hand.
+pub fn is_due(cluster: &ForeignCluster) -> bool {
+    let conditions = cluster.status.as_ref().map(|status| &*status.peering_conditions);
+    let is_in_use = |kind| {
+        peering_status(conditions.unwrap_or_default(), kind) == PeeringConditionStatus::Established
+    };
+    cluster.metadata.deletion_timestamp.is_none()
+        && cluster.spec.peering_type == PeeringType::OutOfBand
+        && (is_in_use(PeeringConditionType::OutgoingPeering)
+            || is_in_use(PeeringConditionType::IncomingPeering))
+}
+
+/// What a peer is told.
+pub fn config(
+    cluster: &ForeignCluster,
+    listener: &Listener,
+    own: Networks,
+    gateway: &Gateway,
+) -> NetworkConfig {
+    let Listener { remote, namespace } = listener;
+    let labels = [
+        (label::REPLICATION, label::TRUE),
+        (label::REMOTE_ID, remote.id.as_str()),
+        (label::OWNERSHIP, label::OWNERSHIP_NETWORK_CONFIG),
+    ];
+    NetworkConfig {
+        metadata: ObjectMeta {
+            name: Some(remote.unique_name().to_string()),
+            namespace: Some(namespace.clone()),
+            labels: Some(texts(labels)),
+            owner_references: owner(cluster).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: NetworkConfigSpec {
+            receiver: remote.into(),
+            pod_cidr: own.pod.to_string(),
+            external_cidr: own.external.to_string(),
+            endpoint_ip: gateway.address.clone(),
+            backend_type: BACKEND.to_owned(),
+            backend_config: texts([
+                (secret::WIREGUARD_PUBLIC_KEY, gateway.public_key.as_str()),
+                (secret::TUNNEL_PORT, &gateway.port.to_string()),
+            ]),
+        },
+        status: None,
+    }
+}
+
+/// The ForeignCluster, as the owner of what is there because of it.
+pub(crate) fn owner(cluster: &ForeignCluster) -> Option<OwnerReference> {
+    let owner = cluster.controller_owner_ref(&())?;
+    Some(OwnerReference { block_owner_deletion: Some(true), ..owner })
+}
+
+/// Whether a NetworkConfig is one that we made for a peer, rather than somebody by hand.
+pub fn is_ours(config: &NetworkConfig) -> bool {
+    has(config, label::OWNERSHIP, label::OWNERSHIP_NETWORK_CONFIG)
+        && has(config, label::REPLICATION, label::TRUE)
+}
+
+/// The cluster that a NetworkConfig is for or from, as its labels say.
+pub fn peer(config: &NetworkConfig) -> Option<&str> {
+    let named = if is_copy(config) { label::ORIGIN_ID } else { label::REMOTE_ID };
+    config.labels().get(named).map(String::as_str)
+}
+
+/// Whether a NetworkConfig is the copy of one that a peer has.
+pub fn is_copy(config: &NetworkConfig) -> bool {
+    has(config, label::REPLICATED, label::TRUE)
+}
+
+fn has(config: &NetworkConfig, name: &str, value: &str) -> bool {
+    config.labels().get(name).map(String::as_str) == Some(value)
+}
+
+fn texts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use liqo_api::discovery::PeeringCondition;
+
+    use super::*;
+    use crate::fixtures::{KEY, at_rome, foreign, golden, networks};
+
+    #[test]
+    fn a_peer_is_told_what_the_reference_tells() {
+        let cluster = foreign();
+        let listener = listener(&cluster).unwrap();
+        let gateway =
+            Gateway { address: "172.30.0.2".to_owned(), port: 32680, public_key: KEY.to_owned() };
+        let own = networks("10.200.0.0/16", "10.95.0.0/16");
+        let mut config = config(&cluster, &listener, own, &gateway);
+        let want = golden(at_rome::LOCAL);
+        config.status.clone_from(&want.status);
+        assert_eq!(config, want);
+        assert!(is_ours(&config) && !is_copy(&config));
+        assert_eq!(peer(&config), Some(listener.remote.id.as_str()));
+    }
+
+    #[test]
+    fn a_peer_is_told_while_resources_are_in_use() {
+        let mut cluster = foreign();
+        assert!(!is_due(&cluster));
+        for (status, want) in [
+            (PeeringConditionStatus::Pending, false),
+            (PeeringConditionStatus::Established, true),
+            (PeeringConditionStatus::Disconnecting, false),
+        ] {
+            for kind in
+                [PeeringConditionType::OutgoingPeering, PeeringConditionType::IncomingPeering]
+            {
+                let now = Time(Timestamp::UNIX_EPOCH);
+                let condition = PeeringCondition::new(kind, status, "", "", now);
+                cluster.status.as_mut().unwrap().peering_conditions = vec![condition];
+                assert_eq!(is_due(&cluster), want, "{kind:?} {status:?}");
+            }
+        }
+        let now = Time(Timestamp::UNIX_EPOCH);
+        let kind = PeeringConditionType::OutgoingPeering;
+        let condition =
+            PeeringCondition::new(kind, PeeringConditionStatus::Established, "", "", now.clone());
+        cluster.status.as_mut().unwrap().peering_conditions = vec![condition];
+        cluster.spec.peering_type = PeeringType::InBand;
+        assert!(!is_due(&cluster), "somebody tells it by hand");
+        cluster.spec.peering_type = PeeringType::OutOfBand;
+        cluster.metadata.deletion_timestamp = Some(now);
+        assert!(!is_due(&cluster), "it is leaving");
+    }
+}
