@@ -200,3 +200,171 @@ fn write_train<P: AsRef<[u8]>>(
     pieces.extend(rest.iter().map(|packet| IoSlice::new(&packet.as_ref()[headers..])));
     write(&pieces);
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::split::split;
+    use super::*;
+
+    /// A frame of TCP or UDP that is to be cut after every `size` bytes.
+    fn frame(protocol: u8, size: u16, payload: &[u8], options: usize, flags: u8) -> Vec<u8> {
+        let inner = if protocol == TCP { 20 + options * 4 } else { UDP_HEADER };
+        let headers = IP_HEADER + inner;
+        let mut packet = vec![0; headers];
+        packet[0] = 0x45;
+        packet[8] = 64;
+        packet[IP_PROTOCOL] = protocol;
+        packet[IP_ADDRESSES..IP_HEADER].copy_from_slice(&[10, 1, 0, 1, 10, 2, 0, 2]);
+        put_u16(&mut packet, IP_ID, 0xfffe);
+        put_u16(&mut packet, IP_HEADER, 4000);
+        put_u16(&mut packet, IP_HEADER + 2, 80);
+        if protocol == TCP {
+            packet[IP_HEADER + TCP_SEQUENCE..][..4].copy_from_slice(&[0xff, 0xff, 0xff, 0x00]);
+            packet[IP_HEADER + 12] = u8::try_from(inner / 4).unwrap() << 4;
+            packet[IP_HEADER + TCP_FLAGS] = flags;
+        }
+        packet.extend_from_slice(payload);
+        let length = u16::try_from(packet.len()).unwrap();
+        put_u16(&mut packet, IP_LENGTH, length);
+        let checksum = Sum::default().add(&packet[..IP_HEADER]).checksum();
+        put_u16(&mut packet, IP_CHECKSUM, checksum);
+        let (offset, cut) = if protocol == TCP {
+            (TCP_CHECKSUM, TCP_V4)
+        } else {
+            put_u16(&mut packet, IP_HEADER + UDP_LENGTH, length - 20);
+            (UDP_CHECKSUM, UDP_L4)
+        };
+        let sum = pseudo_header(&packet[12..20], protocol, packet.len() - IP_HEADER).fold();
+        put_u16(&mut packet, IP_HEADER + offset, sum);
+        let vnet = Vnet {
+            flags: NEEDS_CHECKSUM,
+            cut,
+            header: u16::try_from(headers).unwrap(),
+            size,
+            checksum_start: 20,
+            checksum_offset: u16::try_from(offset).unwrap(),
+        };
+        [vnet.to_bytes().to_vec(), packet].concat()
+    }
+
+    fn cut(frame: &[u8]) -> Vec<Vec<u8>> {
+        let mut packets = vec![];
+        split(&mut frame.to_vec(), |head, rest| packets.push([head, rest].concat())).unwrap();
+        packets
+    }
+
+    fn joined<P: AsRef<[u8]>>(packets: &[P]) -> Vec<Vec<u8>> {
+        let mut frames = vec![];
+        join(packets, |pieces| {
+            frames.push(pieces.iter().flat_map(|piece| piece.to_vec()).collect());
+        });
+        frames
+    }
+
+    fn alone(packet: &[u8]) -> Vec<u8> {
+        [&ALONE[..], packet].concat()
+    }
+
+    #[test]
+    fn a_packet_with_a_wrong_checksum_stays_alone() {
+        let mut packets = cut(&frame(TCP, 100, &[7; 300], 0, ACK));
+        packets[1][60] ^= 1;
+        let frames = joined(&packets);
+        assert_eq!(frames, packets.iter().map(|packet| alone(packet)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn flows_are_not_mixed_and_keep_their_order() {
+        let one = cut(&frame(TCP, 100, &[1; 200], 0, ACK));
+        let mut other = frame(TCP, 100, &[2; 200], 0, ACK);
+        other[VNET + IP_HEADER + 1] ^= 1;
+        let checksum = u16_at(&other, VNET + IP_CHECKSUM);
+        put_u16(&mut other, VNET + IP_CHECKSUM, checksum);
+        let other = cut(&other);
+        let mixed = [&one[0], &one[1], &other[0], &other[1]];
+        assert_eq!(joined(&mixed).len(), 2);
+        let woven = [&one[0], &other[0], &one[1], &other[1]];
+        let expected: Vec<_> = woven.iter().map(|packet| alone(packet)).collect();
+        assert_eq!(joined(&woven), expected);
+    }
+
+    #[test]
+    fn a_push_ends_a_frame() {
+        let first = cut(&frame(TCP, 100, &[1; 200], 0, ACK | PSH));
+        assert_eq!(first.last().unwrap()[IP_HEADER + TCP_FLAGS], ACK | PSH);
+        assert_eq!(first[0][IP_HEADER + TCP_FLAGS], ACK);
+        let frames = joined(&first);
+        assert_eq!(frames, [frame(TCP, 100, &[1; 200], 0, ACK | PSH)]);
+    }
+
+    #[test]
+    fn acknowledgements_without_data_stay_alone() {
+        let mut packet = cut(&frame(TCP, 100, &[1; 1], 0, ACK)).remove(0);
+        packet.pop();
+        put_u16(&mut packet, IP_LENGTH, 40);
+        assert_eq!(joined(&[&packet, &packet]), [alone(&packet), alone(&packet)]);
+    }
+
+    fn protocols() -> impl Strategy<Value = u8> {
+        prop_oneof![Just(TCP), Just(UDP)]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_is_sound_and_joins_to_the_same_frame(
+            protocol in protocols(),
+            size in 64u16..1400,
+            payload in proptest::collection::vec(any::<u8>(), 1..20_000),
+            options in 0usize..=10,
+        ) {
+            let most = usize::from(size) * (MOST - 1);
+            let payload = &payload[..payload.len().min(most)];
+            let whole = frame(protocol, size, payload, options, ACK);
+            let packets = cut(&whole);
+            prop_assert_eq!(packets.len(), payload.len().div_ceil(usize::from(size)));
+            for packet in &packets {
+                prop_assert!(Segment::of(packet).is_some_and(|segment| segment.is_sound()));
+            }
+            let frames = joined(&packets);
+            if packets.len() > 1 {
+                prop_assert_eq!(frames, [whole]);
+            } else {
+                prop_assert_eq!(frames, [alone(&packets[0])]);
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_it_stumble(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            kind in 0u8..8,
+            version: bool,
+        ) {
+            if let Some(cut) = bytes.get_mut(1) {
+                *cut = kind;
+            }
+            if version && bytes.len() > VNET {
+                bytes[VNET] = 0x45;
+            }
+            let packet = bytes.get(VNET..).unwrap_or_default().to_vec();
+            let mut total = 0;
+            let _ = split(&mut bytes, |head, rest| total += head.len() + rest.len());
+            prop_assert!(total <= 300 * 300);
+            let frames = joined(&[&packet, &packet]);
+            prop_assert!(frames.iter().map(Vec::len).sum::<usize>() >= packet.len());
+        }
+
+        #[test]
+        fn a_checksum_that_was_left_open_is_completed(
+            payload in proptest::collection::vec(any::<u8>(), 1..1400),
+            protocol in protocols(),
+        ) {
+            let mut whole = frame(protocol, 0, &payload, 0, ACK);
+            whole[1] = 0;
+            let packets = cut(&whole);
+            prop_assert_eq!(packets.len(), 1);
+            prop_assert!(Segment::of(&packets[0]).is_some_and(|segment| segment.is_sound()));
+        }
+    }
+}
