@@ -13,7 +13,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup quick-start test check e2e bench bench-playground bench-liqo bench-hub images engine down clean distclean
+.PHONY: help setup quick-start test check e2e bench bench-playground bench-liqo bench-hub bench-tunnel images engine down clean distclean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,7 +45,7 @@ e2e: setup ## Run the scenarios on real clusters
 	./playground images
 	cargo test -p liqo-e2e --locked -- --test-threads=1
 
-bench: bench-playground bench-liqo bench-hub ## Run every benchmark
+bench: bench-playground bench-liqo bench-hub bench-tunnel ## Run every benchmark
 
 bench-playground: setup ## Measure how fast the playground is
 	./playground bench
@@ -57,6 +57,9 @@ bench-liqo: setup ## Measure how fast and how small Liqo is
 bench-hub: setup ## Measure what each of sixteen peers costs a cluster
 	./playground images
 	cargo run --quiet --locked -p liqo-bench hub
+
+bench-tunnel: setup ## Measure our WireGuard beside wireguard-go
+	cargo run --quiet --locked -p liqo-bench tunnel
 
 images: setup ## Build the container images
 	./playground images

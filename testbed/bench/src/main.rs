@@ -1,10 +1,11 @@
 //! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
-//! prints what that took. With the word `hub`, the same for one cluster that uses sixteen others.
-//! Nothing here fails because it is slow.
+//! prints what that took. With the word `hub`, the same for one cluster that uses sixteen others; with
+//! the word `tunnel`, our WireGuard beside another. Nothing here fails because it is slow.
 
 mod hub;
 mod peering;
 mod processes;
+mod tunnel;
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +26,8 @@ fn main() -> Result<()> {
     let lines = match std::env::args().nth(1).as_deref() {
         None => figures()?,
         Some("hub") => hub::figures()?,
-        Some(other) => bail!("there is no benchmark {other}; there is one called hub"),
+        Some("tunnel") => tunnel::figures()?,
+        Some(other) => bail!("there is no benchmark {other}; there are hub and tunnel"),
     };
     for line in lines {
         println!("{line}");

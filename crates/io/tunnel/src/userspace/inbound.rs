@@ -8,7 +8,7 @@ use gotatun::packet::{Packet, WgKind};
 use gotatun::tun::MtuWatcher;
 
 use super::Shared;
-use super::station::{Conversation, Station};
+use super::station::{Conversation, Routes, Station};
 use crate::offload::join;
 
 /// The longest train.
@@ -53,13 +53,22 @@ fn take<'a>(
         let Some(station) = shared.stations.by_index(index) else { continue };
         let mut conversation = station.talk();
         let mut replies = Vec::new();
+        let before = opened.len();
         open(shared, from, datagram, &mut conversation, opened, &mut replies);
         while let Some(next) = datagrams.next_if(|next| data_index(next) == Some(index)) {
             open(shared, from, next, &mut conversation, opened, &mut replies);
         }
         drop(conversation);
         shared.send(from, &replies);
-        opened.retain_mut(|packet| is_acceptable(shared, &station, packet));
+        let routes = shared.stations.routes();
+        let mut at = before;
+        while let Some(packet) = opened.get_mut(at) {
+            if is_acceptable(&routes, &station, packet) {
+                at += 1;
+            } else {
+                opened.remove(at);
+            }
+        }
     }
 }
 
@@ -135,10 +144,10 @@ fn release(shared: &Shared, conversation: &mut Conversation, replies: &mut Vec<P
 }
 
 /// Whether a packet is IPv4, whole, and from an address that belongs to the peer; padding is cut.
-fn is_acceptable(shared: &Shared, station: &Arc<Station>, packet: &mut Packet) -> bool {
+fn is_acceptable(routes: &Routes, station: &Arc<Station>, packet: &mut Packet) -> bool {
     let Some((length, source)) = ipv4(packet.as_ref()) else { return false };
     packet.truncate(length);
-    shared.stations.owns(station, source)
+    routes.find(source).is_some_and(|owner| Arc::ptr_eq(owner, station))
 }
 
 /// The length and the source of an IPv4 packet that is all there.

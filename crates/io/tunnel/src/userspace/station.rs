@@ -40,7 +40,7 @@ pub(super) struct Conversation {
 #[derive(Default)]
 struct Table {
     stations: BTreeMap<PublicKey, Arc<Station>>,
-    routes: Routes,
+    routes: Arc<Routes>,
 }
 
 /// Which peer an address belongs to.
@@ -158,7 +158,7 @@ impl Stations {
         let owners = want.values().filter_map(|peer| {
             stations.get(&peer.public_key).map(|station| (peer.allowed.as_slice(), station))
         });
-        let routes = Routes::new(owners);
+        let routes = Arc::new(Routes::new(owners));
         let gone = |station: &Arc<Station>| !stations.contains_key(&station.key);
         lock(&self.by_index).retain(|_, station| !gone(station));
         let table = Arc::new(Table { stations, routes });
@@ -192,9 +192,9 @@ impl Stations {
         self.table().routes.find(address).cloned()
     }
 
-    /// Whether an address belongs to a peer.
-    pub(super) fn owns(&self, station: &Arc<Station>, address: Ipv4Addr) -> bool {
-        self.table().routes.find(address).is_some_and(|owner| Arc::ptr_eq(owner, station))
+    /// Which peer an address belongs to, at this moment.
+    pub(super) fn routes(&self) -> Arc<Routes> {
+        Arc::clone(&self.table().routes)
     }
 
     /// The peer that a handshake comes from, if it is one of ours.
