@@ -44,7 +44,8 @@ pub fn figures() -> Result<Vec<String>> {
         .context("build wireguard-go")?
         .join("wireguard-go");
     let ours = ours()?;
-    let theirs = Pair::up("go", &[End::WireguardGo(&wireguard_go), End::WireguardGo(&wireguard_go)])?;
+    let theirs =
+        Pair::up("go", &[End::WireguardGo(&wireguard_go), End::WireguardGo(&wireguard_go)])?;
     let own = Pair::up("rs", &[End::Ours(&ours), End::Ours(&ours)])?;
     let (mut go, mut rust) = (Figures::default(), Figures::default());
     for round in 0..ROUNDS {
@@ -68,7 +69,7 @@ impl Figures {
     fn measure(&mut self, pair: &Pair) -> Result<()> {
         let before = pair.cpu()?;
         let flow = load::flow(pair, FLOW)?;
-        let spent = pair.cpu()? - before;
+        let spent = pair.cpu()?.saturating_sub(before);
         self.rates.push(flow.rate());
         self.cpu.push(spent.as_secs_f64() / flow.gigabytes());
         let mut trips = load::round_trips(pair, TRIPS)?;
@@ -113,12 +114,22 @@ fn median(figures: &[f64]) -> f64 {
 fn ours() -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--locked", "-p", "liqo-tunnel", "--example", "end"])
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--locked",
+            "-p",
+            "liqo-tunnel",
+            "--example",
+            "end",
+        ])
         .current_dir(home()?)
         .status()
         .context("run cargo")?;
     ensure!(status.success(), "the example `end` of liqo-tunnel does not build");
     let exe = std::env::current_exe().context("find this program")?;
-    let target = exe.ancestors().find(|folder| folder.ends_with("debug")).and_then(|it| it.parent());
+    let target =
+        exe.ancestors().find(|folder| folder.ends_with("debug")).and_then(|it| it.parent());
     Ok(target.context("find the build folder")?.join("release/examples/end"))
 }

@@ -59,8 +59,11 @@ impl Kernel {
         })
         .await?;
         // From here on dropping it removes the device.
-        let tunnel =
-            Self { name: label.clone(), namespace: namespace.map(Path::to_owned), known: Mutex::default() };
+        let tunnel = Self {
+            name: label.clone(),
+            namespace: namespace.map(Path::to_owned),
+            known: Mutex::default(),
+        };
         let name = label.clone();
         within(namespace, &label, move || {
             link::set_up(&name, mtu).map_err(|source| match errno(&source) {
@@ -114,10 +117,10 @@ impl Drop for Kernel {
 
 /// Removes a device of ours that is still there. One of another kind is left to be complained about.
 fn remove_stale(name: &str) -> Result<(), Error> {
-    match link::is_wireguard(name).map_err(kernel("look for a predecessor", name))? {
-        true => link::remove(name).map_err(kernel("remove a predecessor", name)),
-        false => Ok(()),
+    if link::is_wireguard(name).map_err(kernel("look for a predecessor", name))? {
+        link::remove(name).map_err(kernel("remove a predecessor", name))?;
     }
+    Ok(())
 }
 
 fn move_to(name: &str, path: &Path) -> Result<(), Error> {

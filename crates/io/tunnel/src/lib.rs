@@ -94,7 +94,10 @@ impl Tunnel {
     pub async fn open(settings: Settings, namespace: Option<&Path>) -> Result<Self, Error> {
         let name = &settings.name;
         let plain = |letter: char| !letter.is_whitespace() && letter != '/' && letter != ':';
-        if !(1..=LONGEST_NAME).contains(&name.len()) || name.starts_with("..") || !name.chars().all(plain) {
+        if !(1..=LONGEST_NAME).contains(&name.len())
+            || name.starts_with("..")
+            || !name.chars().all(plain)
+        {
             return Err(Error::Name { name: name.clone() });
         }
         let carrier = match settings.implementation {
@@ -144,6 +147,7 @@ impl Tunnel {
 
     /// Closes the tunnel; the device and the socket are gone when it returns.
     pub async fn close(self) {
-        drop(self);
+        // Threads end and devices go: short, but not the business of a runtime's thread.
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 }

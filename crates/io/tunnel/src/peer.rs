@@ -54,7 +54,8 @@ pub(crate) struct Update {
     /// A new place. That a peer has none any more is no change: the last one keeps being used.
     pub(crate) endpoint: Option<SocketAddr>,
     pub(crate) allowed: Option<Vec<Ipv4Net>>,
-    pub(crate) keepalive: Option<Option<Duration>>,
+    /// In seconds; zero ends it.
+    pub(crate) keepalive: Option<u16>,
 }
 
 /// Peers by key, with duplicates resolved: of two peers with one key, or of two that claim the same
@@ -90,7 +91,7 @@ pub(crate) fn changes(
             public_key: new.public_key,
             endpoint: new.endpoint.filter(|_| new.endpoint != old.endpoint),
             allowed: (new.allowed != old.allowed).then(|| new.allowed.clone()),
-            keepalive: (new.keepalive != old.keepalive).then_some(new.keepalive),
+            keepalive: (new.keepalive != old.keepalive).then(|| seconds(new.keepalive)),
         })),
     });
     gone.chain(kept).collect()
@@ -148,8 +149,12 @@ mod tests {
         let old = peer(1, &["10.1.0.0/16"]);
         let place = "192.0.2.1:5871".parse().unwrap();
         let new = Peer { endpoint: Some(place), ..old.clone() };
-        let update =
-            Update { public_key: old.public_key, endpoint: Some(place), allowed: None, keepalive: None };
+        let update = Update {
+            public_key: old.public_key,
+            endpoint: Some(place),
+            allowed: None,
+            keepalive: None,
+        };
         assert_eq!(diff(&[old], &[new]), [Change::Update(update)]);
     }
 
@@ -197,7 +202,10 @@ mod tests {
                     let peer = have.get_mut(&update.public_key).unwrap();
                     peer.endpoint = update.endpoint.or(peer.endpoint);
                     peer.allowed = update.allowed.unwrap_or(peer.allowed.clone());
-                    peer.keepalive = update.keepalive.unwrap_or(peer.keepalive);
+                    if let Some(every) = update.keepalive {
+                        let every = Duration::from_secs(every.into());
+                        peer.keepalive = Some(every).filter(|every| !every.is_zero());
+                    }
                 }
             }
         }

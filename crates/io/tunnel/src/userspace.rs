@@ -31,16 +31,19 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use self::device::Device;
 use self::socket::Socket;
 use self::station::Stations;
+use crate::Settings;
 use crate::error::Error;
 use crate::namespace::within;
 use crate::peer::{Peer, PeerState};
-use crate::Settings;
 
 /// A tunnel whose packets pass through this process.
 pub(crate) struct Userspace {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
+
+/// What a thread does until the tunnel is closed.
+type Work = fn(&Shared);
 
 /// What the threads work on.
 struct Shared {
@@ -86,8 +89,11 @@ impl Userspace {
 
     fn start(shared: Arc<Shared>) -> Result<Self, Error> {
         let mut tunnel = Self { shared, threads: Vec::new() };
-        let works: [(&str, fn(&Shared)); 3] =
-            [("tunnel-out", outbound::run), ("tunnel-in", inbound::run), ("tunnel-timers", timers::run)];
+        let works: [(&str, Work); 3] = [
+            ("tunnel-out", outbound::run),
+            ("tunnel-in", inbound::run),
+            ("tunnel-timers", timers::run),
+        ];
         for (name, work) in works {
             let shared = Arc::clone(&tunnel.shared);
             let thread = thread::Builder::new()

@@ -126,7 +126,8 @@ impl Pair {
                 command.arg(program).args(["-f", &self.device(end)]).env("LOG_LEVEL", "error");
             }
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        // wireguard-go greets at length.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().context("start an end of the tunnel")
     }
 

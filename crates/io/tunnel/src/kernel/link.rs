@@ -49,19 +49,17 @@ pub(super) fn is_wireguard(name: &str) -> io::Result<bool> {
         Err(error) if errno(&error) == Some(Errno::ENODEV) => return Ok(false),
         answers => answers?,
     };
-    Ok(answers.iter().any(|answer| match answer {
-        RouteNetlinkMessage::NewLink(link) => is_kind(link, &InfoKind::Wireguard),
-        _ => false,
-    }))
+    let is_ours =
+        |answer: &_| matches!(answer, RouteNetlinkMessage::NewLink(link) if has_kind(link));
+    Ok(answers.iter().any(is_ours))
 }
 
-fn is_kind(link: &LinkMessage, kind: &InfoKind) -> bool {
-    link.attributes.iter().any(|attribute| match attribute {
-        LinkAttribute::LinkInfo(infos) => {
-            infos.iter().any(|info| matches!(info, LinkInfo::Kind(found) if found == kind))
-        }
-        _ => false,
-    })
+fn has_kind(link: &LinkMessage) -> bool {
+    let ours = |info: &LinkInfo| matches!(info, LinkInfo::Kind(InfoKind::Wireguard));
+    let mut attributes = link.attributes.iter();
+    attributes.any(
+        |attribute| matches!(attribute, LinkAttribute::LinkInfo(infos) if infos.iter().any(ours)),
+    )
 }
 
 fn named(name: &str) -> LinkMessage {

@@ -58,9 +58,8 @@ fn family() -> io::Result<u16> {
     let answers = ask(NETLINK_GENERIC, 0, question)?;
     let mut attributes = answers.iter().flat_map(|answer| &answer.payload.nlas);
     attributes
-        .find_map(|attribute| match attribute {
-            GenlCtrlAttrs::FamilyId(number) => Some(*number),
-            _ => None,
+        .find_map(|attribute| {
+            if let GenlCtrlAttrs::FamilyId(number) = attribute { Some(*number) } else { None }
         })
         .ok_or_else(|| io::Error::other("the kernel does not know WireGuard's messages"))
 }
@@ -91,8 +90,8 @@ fn peer(change: &Change) -> WireguardPeer {
             if update.allowed.is_some() {
                 flags |= WireguardPeerFlags::ReplaceAllowedIps;
             }
-            let keepalive = update.keepalive.map(seconds);
-            (update.public_key, flags, update.endpoint, keepalive, update.allowed.as_ref())
+            let allowed = update.allowed.as_ref();
+            (update.public_key, flags, update.endpoint, update.keepalive, allowed)
         }
     };
     let mut attributes =
@@ -117,16 +116,14 @@ fn allowed_network(network: Ipv4Net) -> WireguardAllowedIp {
 fn states(answers: &[WireguardMessage]) -> Vec<PeerState> {
     let mut states: BTreeMap<PublicKey, PeerState> = BTreeMap::new();
     let attributes = answers.iter().flat_map(|answer| &answer.attributes);
-    let peers = attributes.filter_map(|attribute| match attribute {
-        WireguardAttribute::Peers(peers) => Some(peers),
-        _ => None,
+    let peers = attributes.filter_map(|attribute| {
+        if let WireguardAttribute::Peers(peers) = attribute { Some(peers) } else { None }
     });
     for peer in peers.flatten() {
-        let key = peer.iter().find_map(|attribute| match attribute {
-            WireguardPeerAttribute::PublicKey(key) => Some(PublicKey(*key)),
-            _ => None,
+        let key = peer.iter().find_map(|attribute| {
+            if let WireguardPeerAttribute::PublicKey(key) = attribute { Some(*key) } else { None }
         });
-        let Some(key) = key else { continue };
+        let Some(key) = key.map(PublicKey) else { continue };
         let state = states.entry(key).or_insert(PeerState {
             public_key: key,
             endpoint: None,
@@ -135,14 +132,14 @@ fn states(answers: &[WireguardMessage]) -> Vec<PeerState> {
             sent: 0,
         });
         for attribute in peer.iter() {
-            match attribute {
-                WireguardPeerAttribute::Endpoint(endpoint) => state.endpoint = Some(*endpoint),
-                WireguardPeerAttribute::LastHandshake(time) => {
-                    state.last_handshake = moment(time.seconds, time.nano_seconds);
-                }
-                WireguardPeerAttribute::RxBytes(bytes) => state.received = *bytes,
-                WireguardPeerAttribute::TxBytes(bytes) => state.sent = *bytes,
-                _ => {}
+            if let WireguardPeerAttribute::Endpoint(endpoint) = attribute {
+                state.endpoint = Some(*endpoint);
+            } else if let WireguardPeerAttribute::LastHandshake(time) = attribute {
+                state.last_handshake = moment(time.seconds, time.nano_seconds);
+            } else if let WireguardPeerAttribute::RxBytes(bytes) = attribute {
+                state.received = *bytes;
+            } else if let WireguardPeerAttribute::TxBytes(bytes) = attribute {
+                state.sent = *bytes;
             }
         }
     }
@@ -184,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_is_said_survives_the_way_to_the_kernel() {
-        let update = Update { public_key: KEY, endpoint: None, allowed: None, keepalive: Some(None) };
+        let update = Update { public_key: KEY, endpoint: None, allowed: None, keepalive: Some(0) };
         let message = change(
             "liqo.tunnel",
             &[Change::Remove(PublicKey([1; 32])), Change::Add(full()), Change::Update(update)],
@@ -209,8 +206,10 @@ mod tests {
         let networks = full().allowed.into_iter().map(allowed_network).collect();
         assert!(attributes.contains(&WireguardPeerAttribute::AllowedIps(networks)));
         assert!(attributes.contains(&WireguardPeerAttribute::PersistentKeepalive(25)));
-        assert!(attributes
-            .contains(&WireguardPeerAttribute::Flags(WireguardPeerFlags::ReplaceAllowedIps)));
+        assert!(
+            attributes
+                .contains(&WireguardPeerAttribute::Flags(WireguardPeerFlags::ReplaceAllowedIps))
+        );
     }
 
     #[test]
@@ -245,7 +244,9 @@ mod tests {
         ]);
         let second = answer(vec![
             WireguardPeerAttribute::PublicKey(KEY.0),
-            WireguardPeerAttribute::AllowedIps(vec![allowed_network("10.9.0.0/16".parse().unwrap())]),
+            WireguardPeerAttribute::AllowedIps(vec![allowed_network(
+                "10.9.0.0/16".parse().unwrap(),
+            )]),
         ]);
         let handshake = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 5);
         let expected = PeerState {

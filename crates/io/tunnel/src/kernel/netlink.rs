@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload, NetlinkSerializable,
+    NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NetlinkSerializable,
 };
 use netlink_sys::{Socket, SocketAddr};
 
@@ -46,7 +46,7 @@ fn take<M: NetlinkDeserializable>(mut bytes: &[u8], answers: &mut Vec<M>) -> io:
             NetlinkPayload::Error(error) if error.code.is_none() => return Ok(true),
             NetlinkPayload::Error(error) => return Err(error.to_io()),
             NetlinkPayload::Overrun(_) => return Err(io::Error::other("the kernel lost answers")),
-            _ => {}
+            NetlinkPayload::Noop | _ => {}
         }
         bytes = bytes.get(length.max(4)..).unwrap_or_default();
     }

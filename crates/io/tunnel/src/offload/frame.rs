@@ -63,23 +63,26 @@ pub(super) struct Vnet {
 
 impl Vnet {
     pub(super) fn from_bytes(bytes: [u8; VNET]) -> Self {
-        let [flags, cut, a, b, c, d, e, f, g, h] = bytes;
+        let number = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Self {
-            flags,
-            cut,
-            header: u16::from_ne_bytes([a, b]),
-            size: u16::from_ne_bytes([c, d]),
-            checksum_start: u16::from_ne_bytes([e, f]),
-            checksum_offset: u16::from_ne_bytes([g, h]),
+            flags: bytes[0],
+            cut: bytes[1],
+            header: number(2),
+            size: number(4),
+            checksum_start: number(6),
+            checksum_offset: number(8),
         }
     }
 
     pub(super) fn to_bytes(self) -> [u8; VNET] {
-        let [a, b] = self.header.to_ne_bytes();
-        let [c, d] = self.size.to_ne_bytes();
-        let [e, f] = self.checksum_start.to_ne_bytes();
-        let [g, h] = self.checksum_offset.to_ne_bytes();
-        [self.flags, self.cut, a, b, c, d, e, f, g, h]
+        let mut bytes = [0; VNET];
+        bytes[0] = self.flags;
+        bytes[1] = self.cut;
+        let numbers = [self.header, self.size, self.checksum_start, self.checksum_offset];
+        for (place, number) in bytes[2..].chunks_exact_mut(2).zip(numbers) {
+            place.copy_from_slice(&number.to_ne_bytes());
+        }
+        bytes
     }
 }
 

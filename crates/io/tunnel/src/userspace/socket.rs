@@ -6,9 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
-use nix::sys::socket::sockopt::{
-    Ipv6V6Only, RcvBufForce, SndBufForce, UdpGroSegment,
-};
+use nix::sys::socket::sockopt::{Ipv6V6Only, RcvBufForce, SndBufForce, UdpGroSegment};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
     SockaddrStorage, bind, recvmsg, sendmsg, setsockopt, socket,
@@ -130,7 +128,7 @@ impl Socket {
             SocketAddr::V4(v4) if self.mapped => {
                 SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into()
             }
-            other => other,
+            SocketAddr::V4(_) | SocketAddr::V6(_) => to,
         }
     }
 }

@@ -150,7 +150,7 @@ impl Stations {
                         conversation.endpoint = update.endpoint;
                     }
                     if let Some(keepalive) = update.keepalive {
-                        conversation.noise.set_persistent_keepalive(Some(seconds(keepalive)));
+                        conversation.noise.set_persistent_keepalive(Some(keepalive));
                     }
                 }
             }

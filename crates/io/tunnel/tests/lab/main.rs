@@ -1,5 +1,8 @@
 //! Tunnels between real network namespaces, which these tests make and remove.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
+#![expect(clippy::print_stdout, reason = "what sixteen peers cost is worth a line")]
+
 mod namespaces;
 
 use std::io::{Read as _, Write as _};
@@ -12,7 +15,7 @@ use liqo_tunnel::{
     Driver, Error, Implementation, Peer, PeerState, PrivateKey, PublicKey, Settings, Tunnel,
 };
 
-use self::namespaces::{Namespace, Wire, block_on, ip};
+use self::namespaces::{Namespace, Wire, block_on, ip, outer};
 
 /// How long anything may take before it counts as broken.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -43,7 +46,7 @@ impl Pair {
         let other = 1 - end;
         Peer {
             public_key: self.keys[other].public(),
-            endpoint: Some(SocketAddr::new(self.wire.address(other).into(), PORT)),
+            endpoint: Some(SocketAddr::new(outer(other).into(), PORT)),
             allowed: vec![INNER[other].into()],
             keepalive: None,
         }
@@ -52,11 +55,11 @@ impl Pair {
     /// Opens an end in its namespace, with an address and a route to the other.
     fn open(&self, end: usize) -> Tunnel {
         let tunnel = open(self.host(end), &settings("tun", &self.keys[end], PORT), None).unwrap();
-        self.address(self.host(end), end);
+        Self::give_address(self.host(end), end);
         tunnel
     }
 
-    fn address(&self, namespace: &Namespace, end: usize) {
+    fn give_address(namespace: &Namespace, end: usize) {
         namespace.ip(&format!("address add {}/32 dev tun", INNER[end]));
         namespace.ip(&format!("route add {}/32 dev tun", INNER[1 - end]));
     }
@@ -192,7 +195,7 @@ fn a_peer_is_answered_where_it_speaks_from() {
     assert!(comes_back(pair.host(1), place, b"hello"));
 
     let learnt = state(&one);
-    assert_eq!(learnt.endpoint, Some(SocketAddr::new(pair.wire.address(1).into(), PORT)));
+    assert_eq!(learnt.endpoint, Some(SocketAddr::new(outer(1).into(), PORT)));
     assert!(learnt.last_handshake.is_some());
     assert!(learnt.received > 0 && learnt.sent > 0, "{learnt:?}");
     stop(pair.host(1), place);
@@ -208,10 +211,10 @@ fn a_peer_that_moves_is_followed() {
     block_on(other.close());
     let moved = PORT + 1;
     let other = open(pair.host(1), &settings("tun", &pair.keys[1], moved), None).unwrap();
-    pair.address(pair.host(1), 1);
+    Pair::give_address(pair.host(1), 1);
     set(&other, &[pair.peer_of(1)]);
     assert!(comes_back(pair.host(1), place, b"after"));
-    let elsewhere = SocketAddr::new(pair.wire.address(1).into(), moved);
+    let elsewhere = SocketAddr::new(outer(1).into(), moved);
     assert_eq!(state(&one).endpoint, Some(elsewhere));
 
     // That the same peers are wanted again takes nobody back.
@@ -299,8 +302,9 @@ fn packets_from_addresses_of_others_are_dropped() {
 fn the_device_may_be_in_another_namespace_than_the_socket() {
     let pair = Pair::new("apart");
     let inside = Namespace::new("apart-in");
-    let one = open(pair.host(0), &settings("tun", &pair.keys[0], PORT), Some(&inside.path())).unwrap();
-    pair.address(&inside, 0);
+    let one =
+        open(pair.host(0), &settings("tun", &pair.keys[0], PORT), Some(&inside.path())).unwrap();
+    Pair::give_address(&inside, 0);
     set(&one, &[pair.peer_of(0)]);
     let other = pair.open(1);
     set(&other, &[pair.peer_of(1)]);
@@ -361,7 +365,7 @@ fn sixteen_peers_cost_little() {
             &tunnel,
             &[Peer {
                 public_key: key.public(),
-                endpoint: Some(SocketAddr::new(wire.address(0).into(), PORT)),
+                endpoint: Some(SocketAddr::new(outer(0).into(), PORT)),
                 allowed: vec!["10.77.0.1/32".parse().unwrap()],
                 keepalive: None,
             }],
@@ -369,7 +373,7 @@ fn sixteen_peers_cost_little() {
         spokes.push((tunnel, address));
         peers.push(Peer {
             public_key: spoke.public(),
-            endpoint: Some(SocketAddr::new(wire.address(1).into(), port)),
+            endpoint: Some(SocketAddr::new(outer(1).into(), port)),
             allowed: vec![format!("10.77.{number}.0/24").parse().unwrap()],
             keepalive: None,
         });

@@ -70,17 +70,20 @@ impl Wire {
             ends: [Namespace::new(&format!("{name}-a")), Namespace::new(&format!("{name}-b"))],
         };
         let [a, b] = wire.ends.each_ref().map(Namespace::name);
-        ip(&["link", "add", "wire", "netns", a, "type", "veth", "peer", "name", "wire", "netns", b]);
+        ip(&[
+            "link", "add", "wire", "netns", a, "type", "veth", "peer", "name", "wire", "netns", b,
+        ]);
         for (end, namespace) in wire.ends.iter().enumerate() {
-            namespace.ip(&format!("address add {}/24 dev wire", wire.address(end)));
+            namespace.ip(&format!("address add {}/24 dev wire", outer(end)));
             namespace.ip("link set wire up");
         }
         wire
     }
+}
 
-    pub fn address(&self, end: usize) -> Ipv4Addr {
-        Ipv4Addr::new(198, 18, 251, u8::try_from(end).unwrap() + 1)
-    }
+/// The address at one end of every wire.
+pub fn outer(end: usize) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, 251, u8::try_from(end).unwrap() + 1)
 }
 
 pub fn ip(words: &[&str]) -> String {
