@@ -156,6 +156,14 @@ impl Shared {
         }
     }
 
+    /// Sends full trains, and says how many packets are done with.
+    fn send_full_trains(&self, to: SocketAddr, packets: &[Packet]) -> usize {
+        self.socket.send_full_trains(to, packets).unwrap_or_else(|error| {
+            tracing::debug!(device = %self.name, %to, %error, "Not sent");
+            packets.len()
+        })
+    }
+
     fn send(&self, to: SocketAddr, packets: &[Packet]) {
         // Like a packet that is lost on the way: whoever needs it sends it again.
         if let Err(error) = self.socket.send(to, packets) {

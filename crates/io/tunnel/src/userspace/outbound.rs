@@ -11,8 +11,8 @@ use crate::offload::{Malformed, VNET, split};
 /// The longest frame, with the header in front.
 const LONGEST_FRAME: usize = VNET + 65_536;
 
-/// The most bytes that are gathered before they are sent.
-const ENOUGH: usize = 65_536;
+/// How many bytes are gathered before the first of them are sent.
+const ENOUGH: usize = 60_000;
 
 /// Where the destination stands in an IPv4 header.
 const DESTINATION: std::ops::Range<usize> = 16..20;
@@ -37,7 +37,7 @@ pub(super) fn run(shared: &Shared) {
                     // What is not IPv4, such as a router solicitation, belongs to no peer.
                     let _ = take(shared, &mut frame[..length], &mut outbox);
                     if outbox.bytes >= ENOUGH {
-                        outbox.flush(shared);
+                        outbox.flush_full_trains(shared);
                     }
                 }
                 Ok(None) => break,
@@ -86,6 +86,15 @@ fn take(shared: &Shared, frame: &mut [u8], outbox: &mut Outbox) -> Result<(), Ma
 }
 
 impl Outbox {
+    /// Sends what nothing can be added to. A frame is a little longer than a train, and a second
+    /// train for the rest of it would cost as much as the first.
+    fn flush_full_trains(&mut self, shared: &Shared) {
+        let Some(to) = self.to else { return };
+        let sent = shared.send_full_trains(to, &self.packets);
+        let bytes: usize = self.packets.drain(..sent).map(|packet| packet.len()).sum();
+        self.bytes -= bytes;
+    }
+
     fn flush(&mut self, shared: &Shared) {
         if let Some(to) = self.to.take() {
             shared.send(to, &self.packets);

@@ -81,16 +81,38 @@ impl Socket {
 
     /// Sends datagrams to one place, in order, in as few calls as possible.
     pub(super) fn send<P: AsRef<[u8]>>(&self, to: SocketAddr, datagrams: &[P]) -> io::Result<()> {
+        self.send_some(to, datagrams, false).map(|_| ())
+    }
+
+    /// Sends those trains that nothing could be added to, and says how many datagrams they were.
+    pub(super) fn send_full_trains<P: AsRef<[u8]>>(
+        &self,
+        to: SocketAddr,
+        datagrams: &[P],
+    ) -> io::Result<usize> {
+        self.send_some(to, datagrams, true)
+    }
+
+    fn send_some<P: AsRef<[u8]>>(
+        &self,
+        to: SocketAddr,
+        datagrams: &[P],
+        only_full: bool,
+    ) -> io::Result<usize> {
         let to = SockaddrStorage::from(self.written(to));
         let mut rest = datagrams;
         while let Some(first) = rest.first() {
             let size = first.as_ref().len();
-            let count = if self.trains.load(Ordering::Relaxed) { train(rest) } else { 1 };
+            let trains = self.trains.load(Ordering::Relaxed);
+            let count = if trains { train(rest) } else { 1 };
+            if only_full && trains && count == rest.len() && count < most(size) {
+                break;
+            }
             let (now, later) = rest.split_at(count);
             self.send_train(&to, size, now)?;
             rest = later;
         }
-        Ok(())
+        Ok(datagrams.len() - rest.len())
     }
 
     fn send_train<P: AsRef<[u8]>>(
@@ -152,7 +174,7 @@ fn open(family: AddressFamily, address: IpAddr, port: u16) -> nix::Result<UdpSoc
 fn train<P: AsRef<[u8]>>(datagrams: &[P]) -> usize {
     let size = datagrams.first().map_or(0, |first| first.as_ref().len());
     let mut count = 0;
-    for datagram in datagrams.iter().take(MOST.min(MOST_BYTES / size.max(1)).max(1)) {
+    for datagram in datagrams.iter().take(most(size)) {
         let length = datagram.as_ref().len();
         if length > size {
             break;
@@ -165,6 +187,11 @@ fn train<P: AsRef<[u8]>>(datagrams: &[P]) -> usize {
     count
 }
 
+/// The most datagrams of a size in one train.
+fn most(size: usize) -> usize {
+    MOST.min(MOST_BYTES / size.max(1)).max(1)
+}
+
 fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     if let Some(v4) = storage.as_sockaddr_in() {
         return Some(SocketAddr::new(v4.ip().into(), v4.port()));
@@ -174,4 +201,59 @@ fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
         Some(v4) => SocketAddr::new(v4.into(), v6.port()),
         None => SocketAddrV6::new(v6.ip(), v6.port(), 0, v6.scope_id()).into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(sizes: &[usize]) -> usize {
+        let datagrams: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
+        train(&datagrams)
+    }
+
+    #[test]
+    fn a_train_is_of_one_size_and_only_its_end_is_shorter() {
+        assert_eq!(sizes(&[]), 0);
+        assert_eq!(sizes(&[100]), 1);
+        assert_eq!(sizes(&[100, 100, 100]), 3);
+        assert_eq!(sizes(&[100, 100, 60, 100]), 3);
+        assert_eq!(sizes(&[100, 101]), 1);
+    }
+
+    #[test]
+    fn a_train_is_no_longer_than_kernels_take() {
+        assert_eq!(sizes(&[100; 200]), MOST);
+        assert_eq!(sizes(&[1372; 200]), 47);
+        assert_eq!(sizes(&[65_500; 2]), 1);
+    }
+
+    #[test]
+    fn full_trains_go_and_the_rest_stays_to_be_added_to() {
+        let socket = Socket::listen(0).unwrap();
+        let to = socket.udp.local_addr().unwrap();
+        let to = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), to.port());
+        let datagrams = vec![vec![7; 1372]; 100];
+        assert_eq!(socket.send_full_trains(to, &datagrams).unwrap(), 94);
+        assert_eq!(socket.send_full_trains(to, &datagrams[..3]).unwrap(), 0);
+        let mut short = datagrams[..3].to_vec();
+        short[2].truncate(10);
+        short.push(vec![7; 1372]);
+        assert_eq!(socket.send_full_trains(to, &short).unwrap(), 3);
+    }
+
+    #[test]
+    fn what_is_sent_as_a_train_arrives_whole_and_in_order() {
+        let (one, other) = (Socket::listen(0).unwrap(), Socket::listen(0).unwrap());
+        let port = other.udp.local_addr().unwrap().port();
+        let datagrams: Vec<Vec<u8>> = (0..100u8).map(|number| vec![number; 1000]).collect();
+        one.send(SocketAddr::new([127, 0, 0, 1].into(), port), &datagrams).unwrap();
+        let mut buffer = vec![0; 65_536];
+        let mut arrived = vec![];
+        while let Some(arrival) = other.receive(&mut buffer).unwrap() {
+            assert_eq!(arrival.from.ip(), IpAddr::from([127, 0, 0, 1]));
+            arrived.extend(buffer[..arrival.length].chunks(arrival.size).map(<[u8]>::to_vec));
+        }
+        assert_eq!(arrived, datagrams);
+    }
 }
