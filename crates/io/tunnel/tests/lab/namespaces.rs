@@ -47,6 +47,12 @@ impl Namespace {
         shown.contains(&format!(": {device}:"))
     }
 
+    /// Whether a device goes. It stays for an instant while another test starts a program, which
+    /// holds all that this process holds until it runs.
+    pub fn loses(&self, device: &str) -> bool {
+        (0..200).any(|_| !self.has(device))
+    }
+
     /// Does work here, on a thread of its own.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let file = File::open(self.path()).unwrap();
