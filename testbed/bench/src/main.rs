@@ -1,7 +1,7 @@
 //! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
 //! prints what that took. With the word `hub`, the same for one cluster that uses sixteen others;
 //! with `offloading`, pods that run in another cluster against the same pods asked for there.
-//! Nothing here fails because it is slow.
+//! with `tunnel`, our WireGuard beside another. Nothing here fails because it is slow.
 
 mod economy;
 mod hub;
@@ -9,6 +9,7 @@ mod offloading;
 mod peering;
 mod pods;
 mod processes;
+mod tunnel;
 
 use std::path::Path;
 use std::process::Command;
@@ -35,8 +36,9 @@ fn main() -> Result<()> {
             let count = std::env::args().nth(2).as_deref().unwrap_or("1000").parse();
             offloading::fake(count.context("say how many pods, such as 1000")?)?
         }
+        Some("tunnel") => tunnel::figures()?,
         Some(other) => {
-            bail!("there is no benchmark {other}; there are hub, offloading and scale")
+            bail!("there is no benchmark {other}; there are hub, offloading, scale and tunnel")
         }
     };
     for line in lines {

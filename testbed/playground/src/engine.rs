@@ -63,8 +63,15 @@ pub const HELM: Part = Part {
     programs: &[("helm", "helm.sh/helm/v3/cmd/helm")],
 };
 
+/// WireGuard in a process of its own.
+pub const WIREGUARD: Part = Part {
+    name: "wireguard-go",
+    folder: "engine/addons/wireguard-go",
+    programs: &[("wireguard-go", "golang.zx2c4.com/wireguard")],
+};
+
 /// Every part.
-pub const ALL: [Part; 5] = [CORE, METRICS, STORAGE, KWOK, HELM];
+pub const ALL: [Part; 6] = [CORE, METRICS, STORAGE, KWOK, HELM, WIREGUARD];
 
 /// The names under which a program plays a component.
 const FACES: [(&str, &str); 5] = [

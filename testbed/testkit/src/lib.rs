@@ -18,7 +18,7 @@ mod wait;
 pub use control_plane::ControlPlane;
 pub use lab::{Lab, command, own_prefix};
 pub use line::Line;
-pub use machine::{Traces, places};
+pub use machine::{Traces, cache, home, places};
 pub use rights::Certified;
 pub use scenario::Scenario;
 pub use wait::{eventually, until};

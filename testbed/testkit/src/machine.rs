@@ -19,7 +19,7 @@ pub fn places() -> Result<Places> {
 }
 
 /// The workspace.
-pub(crate) fn home() -> Result<PathBuf> {
+pub fn home() -> Result<PathBuf> {
     let folder = env::var("CARGO_MANIFEST_DIR").context("tests are run by cargo")?;
     let mut folders = Path::new(&folder).ancestors();
     folders
@@ -29,7 +29,7 @@ pub(crate) fn home() -> Result<PathBuf> {
 }
 
 /// What clones share.
-pub(crate) fn cache() -> Result<PathBuf> {
+pub fn cache() -> Result<PathBuf> {
     match env::var("LIQO_CACHE") {
         Ok(cache) => Ok(PathBuf::from(cache)),
         Err(_) => Ok(PathBuf::from(env::var("HOME").context("read HOME")?).join(".cache/liqo")),

@@ -1,0 +1,119 @@
+//! Network namespaces of these tests, and a wire between two of them.
+
+use std::fs::File;
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use nix::sched::{CloneFlags, setns};
+
+/// A namespace that goes when it is dropped.
+pub struct Namespace(String);
+
+/// Two namespaces and a wire between them, with an address at each end.
+pub struct Wire {
+    pub ends: [Namespace; 2],
+}
+
+impl Namespace {
+    pub fn new(name: &str) -> Self {
+        let name = format!("lqt{}-{name}", std::process::id());
+        ip(&["netns", "add", &name]);
+        let namespace = Self(name);
+        namespace.ip("link set lo up");
+        namespace
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    pub fn path(&self) -> PathBuf {
+        Path::new("/run/netns").join(&self.0)
+    }
+
+    /// Runs a command of `ip` here.
+    pub fn ip(&self, words: &str) {
+        let mut all = vec!["-n", self.name()];
+        all.extend(words.split(' '));
+        ip(&all);
+    }
+
+    /// Whether there is a device with this name here.
+    pub fn has(&self, device: &str) -> bool {
+        let shown = ip(&["-n", self.name(), "-o", "link", "show"]);
+        shown.contains(&format!(": {device}:"))
+    }
+
+    /// Whether a device goes. It stays for an instant while another test starts a program, which
+    /// holds all that this process holds until it runs.
+    pub fn loses(&self, device: &str) -> bool {
+        (0..200).any(|_| !self.has(device))
+    }
+
+    /// Does work here, on a thread of its own.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(self.path()).unwrap();
+        let here = || {
+            setns(file, CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        };
+        thread::scope(|scope| scope.spawn(here).join().unwrap())
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        ip(&["netns", "delete", &self.0]);
+    }
+}
+
+impl Wire {
+    pub fn new(name: &str) -> Self {
+        let wire = Self {
+            ends: [Namespace::new(&format!("{name}-a")), Namespace::new(&format!("{name}-b"))],
+        };
+        let [a, b] = wire.ends.each_ref().map(Namespace::name);
+        ip(&[
+            "link", "add", "wire", "netns", a, "type", "veth", "peer", "name", "wire", "netns", b,
+        ]);
+        for (end, namespace) in wire.ends.iter().enumerate() {
+            namespace.ip(&format!("address add {}/24 dev wire", outer(end)));
+            namespace.ip("link set wire up");
+        }
+        wire
+    }
+}
+
+/// The address at one end of every wire.
+pub fn outer(end: usize) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, 251, u8::try_from(end).unwrap() + 1)
+}
+
+pub fn ip(words: &[&str]) -> String {
+    let output = Command::new("ip").args(words).output().expect("ip is installed");
+    assert!(output.status.success(), "ip {words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
+/// How many fragments packets were cut into on their way out of a namespace.
+pub fn fragments(namespace: &Namespace) -> u64 {
+    let table = namespace.enter(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap());
+    let mut rows = table.lines().filter_map(|line| line.strip_prefix("Ip: "));
+    let (names, values) = (rows.next().unwrap(), rows.next().unwrap());
+    let column = names.split(' ').position(|name| name == "FragCreates").unwrap();
+    values.split(' ').nth(column).unwrap().parse().unwrap()
+}
+
+/// The memory of this process, in kB.
+pub fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
