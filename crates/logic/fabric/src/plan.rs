@@ -156,7 +156,9 @@ fn add(want: &State, have: &State, steps: &mut Vec<Step>) {
         }
     }
     filter(want, have, steps);
-    for ((table, to), hop) in &want.routes {
+    // A machine has to be reachable before a route leads through it.
+    let (near, far): (Vec<_>, Vec<_>) = want.routes.iter().partition(|(_, hop)| hop.via.is_none());
+    for ((table, to), hop) in near.into_iter().chain(far) {
         if !is_there(&hop.link) {
             continue;
         }
