@@ -342,7 +342,7 @@ impl Socket {
                 Ok((length, _)) => {
                     return Some(String::from_utf8_lossy(&buffer[..length]).into_owned());
                 }
-                Err(_) => continue,
+                Err(_) => {}
             }
         }
         None
