@@ -10,7 +10,9 @@ use nix::errno::Errno;
 #[non_exhaustive]
 pub enum Error {
     /// The name cannot be that of a network device.
-    #[error("'{name}' cannot name a network device: it takes 1 to 15 characters, no space, no slash")]
+    #[error(
+        "'{name}' cannot name a network device: it takes 1 to 15 characters, no space, no slash"
+    )]
     Name {
         /// The name that was asked for.
         name: String,

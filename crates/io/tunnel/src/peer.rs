@@ -148,8 +148,12 @@ mod tests {
         let old = peer(1, &["10.1.0.0/16"]);
         let place = "192.0.2.1:5871".parse().unwrap();
         let new = Peer { endpoint: Some(place), ..old.clone() };
-        let update =
-            Update { public_key: old.public_key, endpoint: Some(place), allowed: None, keepalive: None };
+        let update = Update {
+            public_key: old.public_key,
+            endpoint: Some(place),
+            allowed: None,
+            keepalive: None,
+        };
         assert_eq!(diff(&[old], &[new]), [Change::Update(update)]);
     }
 

@@ -31,10 +31,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use self::device::Device;
 use self::socket::Socket;
 use self::station::Stations;
+use crate::Settings;
 use crate::error::Error;
 use crate::namespace::within;
 use crate::peer::{Peer, PeerState};
-use crate::Settings;
 
 /// A tunnel whose packets pass through this process.
 pub(crate) struct Userspace {
@@ -86,8 +86,11 @@ impl Userspace {
 
     fn start(shared: Arc<Shared>) -> Result<Self, Error> {
         let mut tunnel = Self { shared, threads: Vec::new() };
-        let works: [(&str, fn(&Shared)); 3] =
-            [("tunnel-out", outbound::run), ("tunnel-in", inbound::run), ("tunnel-timers", timers::run)];
+        let works: [(&str, fn(&Shared)); 3] = [
+            ("tunnel-out", outbound::run),
+            ("tunnel-in", inbound::run),
+            ("tunnel-timers", timers::run),
+        ];
         for (name, work) in works {
             let shared = Arc::clone(&tunnel.shared);
             let thread = thread::Builder::new()

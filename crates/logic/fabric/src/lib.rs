@@ -12,7 +12,8 @@
 //! - [`gateway`] and [`node`]: what has to be there, [`nat`] as a script of the packet filter;
 //! - [`owned`]: what is ours in the kernel; nothing else is ever touched;
 //! - [`plan`]: the steps from what is there to what has to be;
-//! - [`mtu`]: how large packets may be; [`pulse`]: whether a peer answers.
+//! - [`mtu`]: how large packets may be; [`pulse`]: whether a peer answers;
+//! - [`report`]: what is told of a tunnel.
 
 pub mod gateway;
 pub mod mtu;
@@ -22,6 +23,7 @@ pub mod owned;
 pub mod peer;
 pub mod plan;
 pub mod pulse;
+pub mod report;
 pub mod state;
 
 #[cfg(test)]

@@ -56,7 +56,10 @@ impl<'a> Segment<'a> {
     fn of(packet: &'a [u8]) -> Option<Self> {
         let start = ip_header(packet).ok()?;
         let fragment = u16_at(packet, IP_FRAGMENT) & !WHOLE_OR_NOTHING;
-        if start != IP_HEADER || usize::from(u16_at(packet, IP_LENGTH)) != packet.len() || fragment != 0 {
+        if start != IP_HEADER
+            || usize::from(u16_at(packet, IP_LENGTH)) != packet.len()
+            || fragment != 0
+        {
             return None;
         }
         let protocol = packet[IP_PROTOCOL];
@@ -93,8 +96,9 @@ impl<'a> Segment<'a> {
         let addresses = &self.packet[IP_ADDRESSES..IP_HEADER];
         let length = self.packet.len() - IP_HEADER;
         let ours = Sum::default().add(&self.packet[..IP_HEADER]).checksum();
-        let inner =
-            pseudo_header(addresses, self.protocol, length).add(&self.packet[IP_HEADER..]).checksum();
+        let inner = pseudo_header(addresses, self.protocol, length)
+            .add(&self.packet[IP_HEADER..])
+            .checksum();
         ours == 0 && inner == 0
     }
 
@@ -161,8 +165,8 @@ fn write_train<P: AsRef<[u8]>>(
     write: &mut impl FnMut(&[IoSlice<'_>]),
 ) {
     let headers = first.headers;
-    let bytes: usize =
-        first.payload().len() + rest.iter().map(|packet| packet.as_ref().len() - headers).sum::<usize>();
+    let bytes: usize = first.payload().len()
+        + rest.iter().map(|packet| packet.as_ref().len() - headers).sum::<usize>();
     let mut storage = [0; LONGEST_HEADERS];
     let head = &mut storage[..headers];
     head.copy_from_slice(&first.packet[..headers]);

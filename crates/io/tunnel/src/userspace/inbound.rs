@@ -93,7 +93,9 @@ fn handshake(shared: &Shared, from: SocketAddr, datagram: &[u8]) {
     let stations = &shared.stations;
     let kind = match stations.limiter.verify_packet(from, Packet::copy_from(datagram)) {
         Ok(kind) => kind,
-        Err(TunnResult::WriteToNetwork(cookie)) => return shared.send(from, &[Packet::from(cookie)]),
+        Err(TunnResult::WriteToNetwork(cookie)) => {
+            return shared.send(from, &[Packet::from(cookie)]);
+        }
         Err(_) => return,
     };
     let station = match &kind {

@@ -6,9 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
-use nix::sys::socket::sockopt::{
-    Ipv6V6Only, RcvBufForce, SndBufForce, UdpGroSegment,
-};
+use nix::sys::socket::sockopt::{Ipv6V6Only, RcvBufForce, SndBufForce, UdpGroSegment};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
     SockaddrStorage, bind, recvmsg, sendmsg, setsockopt, socket,
