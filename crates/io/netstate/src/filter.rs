@@ -48,11 +48,14 @@ impl Kernel {
     }
 
     async fn listing(&self) -> Result<Option<String>, Error> {
-        let tables = self.nft("list tables", &["list", "tables", "ip"], None).await?;
-        if !tables.lines().any(|line| line == format!("table ip {TABLE}")) {
-            return Ok(None);
+        match self.nft("list its table", &["-s", "list", "table", "ip", TABLE], None).await {
+            Ok(listing) => Ok(Some(listing)),
+            // That is how nft says that there is none.
+            Err(Error::Nft { message, .. }) if message.contains("No such file or directory") => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
-        self.nft("list its table", &["-s", "list", "table", "ip", TABLE], None).await.map(Some)
     }
 
     async fn nft(

@@ -68,31 +68,25 @@ impl Kernel {
         scope: &Scope,
         want: impl Fn(&Observed) -> State,
     ) -> Result<usize, Error> {
-        let mut taken = 0;
-        // The first look is for those who want to know what is there.
-        let mut observed = self.observe(scope, &BTreeMap::new()).await?;
-        for _ in 0..ROUNDS {
+        let (mut taken, mut left) = (0, Vec::new());
+        // The last look changes nothing: what was done has to be what is there.
+        for round in 0..=ROUNDS {
+            let mut observed = self.observe(scope, &BTreeMap::new()).await?;
             let wanted = want(&observed);
-            observed = self.observe(scope, &wanted.settings).await?;
-            let wanted = want(&observed);
-            let steps = plan(scope, &wanted, &observed.state);
-            if steps.is_empty() {
+            observed.state.settings = self.settings(&wanted.settings).await?;
+            left = plan(scope, &wanted, &observed.state);
+            if left.is_empty() {
                 return Ok(taken);
             }
-            for step in &steps {
-                self.take(step).await?;
-            }
-            taken += steps.len();
-            observed = self.observe(scope, &wanted.settings).await?;
-        }
-        let wanted = want(&observed);
-        let left = plan(scope, &wanted, &observed.state);
-        match left.first() {
-            None => Ok(taken),
-            Some(first) => {
-                Err(Error::Unsettled { left: left.len(), rounds: ROUNDS, first: first.to_string() })
+            if round < ROUNDS {
+                for step in &left {
+                    self.take(step).await?;
+                }
+                taken += left.len();
             }
         }
+        let first = left.first().map(ToString::to_string).unwrap_or_default();
+        Err(Error::Unsettled { left: left.len(), rounds: ROUNDS, first })
     }
 
     /// Takes one step, and says so.

@@ -91,7 +91,7 @@ impl Kernel {
         self.neighbours(scope, &names, state).await?;
         self.routes(scope, &names, state).await?;
         self.rules(scope, state).await?;
-        state.settings = self.settings(settings.keys().cloned().collect()).await?;
+        state.settings = self.settings(settings).await?;
         if scope.filter {
             state.filter = self.filter().await?;
         }
@@ -217,7 +217,12 @@ impl Kernel {
         Ok(())
     }
 
-    async fn settings(&self, paths: Vec<String>) -> Result<BTreeMap<String, String>, Error> {
+    /// Reads settings of the kernel, by the paths of those that are asked for.
+    pub(crate) async fn settings(
+        &self,
+        asked: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let paths: Vec<String> = asked.keys().cloned().collect();
         if paths.is_empty() {
             return Ok(BTreeMap::new());
         }

@@ -260,7 +260,11 @@ impl Keeper {
     ) -> Result<(), Error> {
         let api = self.api(endpoint);
         let changed = api.patch(&endpoint.name_any(), &ours(), &Patch::Merge(change)).await;
-        or_gone(changed).map(drop).map_err(Error::request(action))
+        match changed {
+            // Whoever was faster has touched it, and it is looked at again.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            changed => or_gone(changed).map(drop).map_err(Error::request(action)),
+        }
     }
 
     async fn tell(&self, endpoint: &TunnelEndpoint, warning: bool, message: &str) {

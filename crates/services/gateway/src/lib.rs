@@ -123,7 +123,9 @@ async fn work(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Er
     // They end with this function: whatever is under way is safe to leave half-way.
     let tasks = process.tasks.child();
     let meters = Arc::new(Meters::register(metrics));
-    meters.show_driver(site.driver());
+    if let Some(driver) = site.driver().await {
+        meters.show_driver(driver);
+    }
     let heart = Arc::new(Heart::new(args.patience()));
     let socket = site.socket(port::CONNECTION_CHECK).await?;
     let beating = Arc::clone(&heart);

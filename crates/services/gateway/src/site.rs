@@ -18,6 +18,7 @@ use liqo_fabric::state::State;
 use liqo_netstate::{Changes, Kernel, Namespace, Uplink};
 use liqo_tunnel::{Driver, PeerState, PrivateKey, PublicKey, Tunnel};
 use tokio::net::UdpSocket;
+use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use crate::args::Args;
@@ -32,7 +33,8 @@ pub(crate) struct Site {
     outside: Kernel,
     inside: Kernel,
     namespace: Namespace,
-    tunnel: Tunnel,
+    tunnel: Mutex<Option<Tunnel>>,
+    how: liqo_tunnel::Settings,
     settings: Settings,
 }
 
@@ -45,18 +47,31 @@ impl Site {
         let outside = Kernel::open(node.clone(), Some(namespace.clone())).await?;
         let inside = Kernel::open(namespace.clone(), Some(node)).await?;
         let settings = settings(&outside, args).await?;
-        let tunnel = liqo_tunnel::Settings {
+        let how = liqo_tunnel::Settings {
             name: link::TUNNEL.to_owned(),
             private_key: key,
             port: args.listening_port,
             mtu: u16::try_from(settings.mtu).unwrap_or(args.mtu),
             implementation: args.wireguard_implementation.implementation(),
         };
-        let tunnel = Tunnel::open(tunnel, Some(&args.netns)).await?;
-        let (mtu, port) = (settings.mtu, args.listening_port);
-        info!(driver = ?tunnel.driver(), mtu, asked = args.mtu, port, "Tunnel open");
-        let path = args.netns.clone();
-        Ok(Self { path, outside, inside, namespace, tunnel, settings })
+        let (path, tunnel) = (args.netns.clone(), Mutex::new(None));
+        let site = Self { path, outside, inside, namespace, tunnel, how, settings };
+        site.open_tunnel().await?;
+        Ok(site)
+    }
+
+    /// Opens the tunnel, also in the place of one whose device somebody removed.
+    async fn open_tunnel(&self) -> Result<(), Error> {
+        let mut tunnel = self.tunnel.lock().await;
+        if let Some(before) = tunnel.take() {
+            warn!("The device of the tunnel is gone; it is made again");
+            before.close().await;
+        }
+        let opened = Tunnel::open(self.how.clone(), Some(&self.path)).await?;
+        let liqo_tunnel::Settings { mtu, port, .. } = self.how;
+        info!(driver = ?opened.driver(), mtu, port, "Tunnel open");
+        *tunnel = Some(opened);
+        Ok(())
     }
 
     /// Makes the kernel hold what it has to for these tunnels; what that is, and the number of the
@@ -67,17 +82,18 @@ impl Site {
         mappings: &[Arc<NatMapping>],
     ) -> Result<(GatewayState, u32), Error> {
         let [outer, inner] = [Scope::gateway_outside(), Scope::gateway_inside()];
-        for _ in 1..ROUNDS {
-            let want = self.desired(endpoints, mappings).await?;
+        if self.inside.index(link::TUNNEL).await?.is_none() {
+            self.open_tunnel().await?;
+        }
+        let mut want = self.desired(endpoints, mappings).await?;
+        for _ in 0..ROUNDS {
             let mut taken = self.outside.settle(&outer, |_| want.outside.clone()).await?;
             taken += self.inside.settle(&inner, |_| want.inside.clone()).await?;
             if taken == 0 {
                 break;
             }
+            want = self.desired(endpoints, mappings).await?;
         }
-        let want = self.desired(endpoints, mappings).await?;
-        self.outside.settle(&outer, |_| want.outside.clone()).await?;
-        self.inside.settle(&inner, |_| want.inside.clone()).await?;
         let cable = self.outside.index(link::HOST_VETH).await?.unwrap_or_default();
         Ok((want, cable))
     }
@@ -114,17 +130,23 @@ impl Site {
                 keepalive: None,
             })
             .collect();
-        Ok(self.tunnel.set_peers(&peers).await?)
+        if let Some(tunnel) = &*self.tunnel.lock().await {
+            tunnel.set_peers(&peers).await?;
+        }
+        Ok(())
     }
 
     /// The far ends of the tunnel as they are.
     pub async fn peers(&self) -> Result<Vec<PeerState>, Error> {
-        Ok(self.tunnel.peers().await?)
+        match &*self.tunnel.lock().await {
+            Some(tunnel) => Ok(tunnel.peers().await?),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Who carries the packets.
-    pub fn driver(&self) -> Driver {
-        self.tunnel.driver()
+    pub async fn driver(&self) -> Option<Driver> {
+        self.tunnel.lock().await.as_ref().map(Tunnel::driver)
     }
 
     /// Listens to changes on the node, and in the gateway.
@@ -143,8 +165,11 @@ impl Site {
         self.namespace.run(bind).await?.map_err(|source| Error::Listen { port, source })
     }
 
-    /// Leaves without a trace; the tunnel goes with the value.
+    /// Leaves without a trace.
     pub async fn close(&self) {
+        if let Some(tunnel) = self.tunnel.lock().await.take() {
+            tunnel.close().await;
+        }
         let scope = Scope::gateway_outside();
         if let Err(error) = self.outside.settle(&scope, |_| State::default()).await {
             warn!(error = liqo_kit::keyed::chain(&error), "The cable stays");

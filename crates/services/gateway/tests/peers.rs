@@ -29,7 +29,7 @@ struct Line {
     args: Args,
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateways_connect_tell_how_it_goes_and_leave_nothing_behind() {
     let (one, other) = (Lab::new("rome"), Lab::new("milan"));
     let (rome, milan) = (plane().await, plane().await);
@@ -70,6 +70,14 @@ async fn gateways_connect_tell_how_it_goes_and_leave_nothing_behind() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), measured).await.unwrap();
+
+    // What somebody removes comes back, tunnels included.
+    one.inside("ip link del liqo.tunnel").unwrap();
+    liqo_testkit::eventually(std::time::Duration::from_secs(30), "the tunnel is back", || {
+        let routes = one.inside("ip route")?;
+        if routes.contains("10.51.0.0/16 dev liqo.tunnel") { Ok(()) } else { Err(routes) }
+    })
+    .unwrap();
 
     // A peer that asks for what it must not have is refused, and the others stay.
     peer(
@@ -188,6 +196,17 @@ impl Lab {
             &format!("--pod-name={pod}"),
         ])
         .args
+    }
+
+    /// Runs something in the gateway's own namespace.
+    fn inside(&self, line: &str) -> Result<String, String> {
+        let output = Command::new("nsenter")
+            .arg(format!("--net={}", self.netns.display()))
+            .args(line.split(' '))
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 
     fn dump(&self) -> String {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -27,6 +28,9 @@ use tracing::{info, warn};
 use crate::error::Error;
 use crate::lean;
 
+/// How often one that leaves tries to let go of a tunnel.
+const ATTEMPTS: usize = 10;
+
 /// The one that keeps routes.
 pub(crate) struct Keeper {
     pub client: Client,
@@ -38,6 +42,12 @@ pub(crate) struct Keeper {
     /// All pods of the cluster.
     pub pods: Store<Pod>,
     pub events: Events,
+    /// Whether somebody touched what is ours in the kernel since it was looked at.
+    pub touched: Arc<AtomicBool>,
+    /// What the kernel held when it was looked at last, and had to hold.
+    pub settled: tokio::sync::Mutex<Option<(Observed, State)>>,
+    /// What was told of which tunnel.
+    pub told: Mutex<BTreeMap<(String, String), String>>,
 }
 
 impl Keeper {
@@ -48,15 +58,13 @@ impl Keeper {
         for endpoint in &endpoints {
             self.claim(endpoint).await?;
         }
-        let scope = Scope::node();
-        self.kernel.settle(&scope, |observed| desired(observed).state).await?;
-        let observed = self.kernel.observe(&scope, &BTreeMap::new()).await?;
+        let observed = self.settle(&desired).await?;
         self.tell_mac(&observed).await?;
         let state = desired(&observed);
         let mut failure = None;
         for endpoint in &endpoints {
             let done = if endpoint.metadata.deletion_timestamp.is_some() {
-                self.release(endpoint).await
+                self.release(endpoint).await.map(drop)
             } else {
                 self.report(endpoint, &state).await;
                 Ok(())
@@ -65,6 +73,25 @@ impl Keeper {
             failure = failure.or(done.err());
         }
         failure.map_or(Ok(Next::AwaitChange), Err)
+    }
+
+    /// Makes the kernel hold what it has to, unless it does already and nobody touched it since.
+    async fn settle(&self, desired: impl Fn(&Observed) -> NodeState) -> Result<Observed, Error> {
+        let mut settled = self.settled.lock().await;
+        let is_touched = self.touched.swap(false, Ordering::Relaxed);
+        if let Some((observed, state)) = &*settled
+            && !is_touched
+            && desired(observed).state == *state
+        {
+            return Ok(observed.clone());
+        }
+        *settled = None;
+        let scope = Scope::node();
+        self.kernel.settle(&scope, |observed| desired(observed).state).await?;
+        let observed = self.kernel.observe(&scope, &BTreeMap::new()).await?;
+        let state = desired(&observed).state;
+        *settled = Some((observed.clone(), state));
+        Ok(observed)
     }
 
     /// What would change in the kernel, in words.
@@ -88,8 +115,16 @@ impl Keeper {
             return;
         }
         for endpoint in self.endpoints.objects() {
-            if let Err(error) = self.release(&endpoint).await {
-                warn!(endpoint = %Key::of(&*endpoint), error = chain(&error), "Not released");
+            for _ in 0..ATTEMPTS {
+                match self.release(&endpoint).await {
+                    Ok(true) => break,
+                    // Others leave as well.
+                    Ok(false) => {}
+                    Err(error) => {
+                        let endpoint = Key::of(&*endpoint);
+                        warn!(%endpoint, error = chain(&error), "Not released");
+                    }
+                }
             }
         }
     }
@@ -125,10 +160,19 @@ impl Keeper {
 
     async fn report(&self, endpoint: &TunnelEndpoint, state: &NodeState) {
         let key = key_of(endpoint);
-        if let Some(refusal) = state.refused.get(&key) {
-            self.tell(endpoint, true, &format!("no routes are set up: {refusal}")).await;
+        let (warning, message) = if let Some(refusal) = state.refused.get(&key) {
+            (true, format!("no routes are set up: {refusal}"))
         } else if state.routed.contains(&key) {
-            self.tell(endpoint, false, "routes are set up").await;
+            (false, "routes are set up".to_owned())
+        } else {
+            return;
+        };
+        let before = {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.insert(key, message.clone())
+        };
+        if before.as_ref() != Some(&message) {
+            self.tell(endpoint, warning, &message).await;
         }
     }
 
@@ -140,20 +184,23 @@ impl Keeper {
             return Ok(());
         }
         let change = patch::of_finalizer(&endpoint.metadata, &name, true);
-        self.change(endpoint, change, "claim a TunnelEndpoint").await
+        self.change(endpoint, change, "claim a TunnelEndpoint").await.map(drop)
     }
 
     /// Lets a tunnel go to which nothing leads from here any more.
-    async fn release(&self, endpoint: &TunnelEndpoint) -> Result<(), Error> {
+    ///
+    /// False when somebody else was faster to change it.
+    async fn release(&self, endpoint: &TunnelEndpoint) -> Result<bool, Error> {
         let name = finalizer::route(self.settings.address);
         if !endpoint.finalizers().contains(&name) {
-            return Ok(());
+            return Ok(true);
         }
         // Everybody changes the same list: only the newest one counts.
         let api = self.api(endpoint);
         let newest = api.get_opt(&endpoint.name_any()).await;
-        let Some(newest) = newest.map_err(Error::request("read a TunnelEndpoint"))? else {
-            return Ok(());
+        let newest = newest.map_err(Error::request("read a TunnelEndpoint"))?;
+        let Some(newest) = newest.filter(|newest| newest.finalizers().contains(&name)) else {
+            return Ok(true);
         };
         let change = patch::of_finalizer(&newest.metadata, &name, false);
         self.change(endpoint, change, "release a TunnelEndpoint").await
@@ -164,10 +211,14 @@ impl Keeper {
         endpoint: &TunnelEndpoint,
         change: Value,
         action: &'static str,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let api = self.api(endpoint);
         let changed = api.patch(&endpoint.name_any(), &ours(), &Patch::Merge(change)).await;
-        or_gone(changed).map(drop).map_err(Error::request(action))
+        match changed {
+            // Whoever was faster has touched it, and it is looked at again.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            changed => or_gone(changed).map(|_| true).map_err(Error::request(action)),
+        }
     }
 
     async fn tell(&self, endpoint: &TunnelEndpoint, warning: bool, message: &str) {

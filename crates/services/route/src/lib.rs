@@ -12,7 +12,8 @@ mod keeper;
 mod lean;
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
@@ -89,6 +90,9 @@ pub async fn serve(process: Process, args: Args) -> Result<(), Error> {
         settings,
         endpoints,
         pods,
+        touched: Arc::default(),
+        settled: tokio::sync::Mutex::default(),
+        told: Mutex::default(),
     });
     let ready = async {
         let _ = tokio::join!(keeper.endpoints.wait_until_ready(), keeper.pods.wait_until_ready());
@@ -100,7 +104,7 @@ pub async fn serve(process: Process, args: Args) -> Result<(), Error> {
         return print_preview(&keeper).await;
     }
     let changes = keeper.kernel.changes(&Scope::node(), &[link::HOST_VETH]).await?;
-    tasks.spawn("kernel", follow(changes, touch));
+    tasks.spawn("kernel", follow(changes, Arc::clone(&keeper.touched), touch));
     let key = Key::cluster(object::ROUTE);
     let first = stream::once(std::future::ready(()));
     let touched = first.chain(notices(touched)).map(move |()| key.clone());
@@ -153,9 +157,10 @@ async fn drain(keys: impl Stream<Item = Key>, touch: Sender<()>) {
     }
 }
 
-async fn follow(mut changes: Changes, touch: Sender<()>) {
+async fn follow(mut changes: Changes, touched: Arc<AtomicBool>, touch: Sender<()>) {
     loop {
         changes.next().await;
+        touched.store(true, Ordering::Relaxed);
         touch.send_replace(());
     }
 }

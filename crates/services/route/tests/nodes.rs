@@ -136,6 +136,13 @@ impl Lab {
             lab.run(&format!("ip addr add {}/24 dev eth0", lab.address()));
             lab.run("ip link set eth0 up");
         }
+        for lab in [self, other] {
+            let is_up = || {
+                let link = lab.run("ip -br link show eth0");
+                if link.contains(" UP ") { Ok(()) } else { Err(link) }
+            };
+            eventually(LIMIT, "the cable is up", is_up).unwrap();
+        }
     }
 
     fn address(&self) -> Ipv4Addr {
