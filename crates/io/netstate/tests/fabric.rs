@@ -2,6 +2,7 @@
 //! where it is somebody else's, and goes without a trace. Packets are really translated.
 #![expect(clippy::unwrap_used, reason = "a failure is the test's failure")]
 
+#[path = "fabric/lab.rs"]
 mod lab;
 
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+//! The packet filter, as people read it.
+
 use insta::assert_snapshot;
 
 use super::*;

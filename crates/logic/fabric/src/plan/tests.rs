@@ -1,3 +1,5 @@
+//! Plans, taken in a model of the kernel.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

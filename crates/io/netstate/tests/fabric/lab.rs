@@ -338,11 +338,8 @@ impl Socket {
         while Instant::now() < deadline {
             // A node may refuse by itself what leads nowhere.
             let _ = self.0.send_to(b"hello", to);
-            match self.0.recv_from(&mut buffer) {
-                Ok((length, _)) => {
-                    return Some(String::from_utf8_lossy(&buffer[..length]).into_owned());
-                }
-                Err(_) => {}
+            if let Ok((length, _)) = self.0.recv_from(&mut buffer) {
+                return Some(String::from_utf8_lossy(&buffer[..length]).into_owned());
             }
         }
         None
