@@ -22,7 +22,8 @@ pub fn resolved(mut words: Vec<String>) -> Vec<String> {
     let by_program = is_named(words.first());
     let by_subcommand = words.get(1).is_some_and(|word| word == PROGRAM);
     let role = take_role(&mut words);
-    if by_program || by_subcommand {
+    let by_role = role.is_some() && words.get(1).is_none_or(|word| word.starts_with('-'));
+    if by_program || by_subcommand || by_role {
         let role = role.unwrap_or_else(|| DEFAULT_ROLE.to_owned());
         let component = role.strip_prefix(PREFIX).unwrap_or(&role).to_owned();
         if by_subcommand {
@@ -58,6 +59,7 @@ mod tests {
             ("/usr/bin/liqonet --v=4 --run-as liqo-route", "/usr/bin/liqonet route --v=4"),
             ("liqo liqonet --run-as=liqo-network-manager -v=4", "liqo network-manager -v=4"),
             ("liqo liqonet", "liqo gateway"),
+            ("liqo --run-as=liqo-gateway --gateway.mtu=1", "liqo gateway --gateway.mtu=1"),
             ("liqo network-manager --run-as=liqo-network-manager", "liqo network-manager"),
             ("liqo auth --address=:5000", "liqo auth --address=:5000"),
             ("liqo", "liqo"),

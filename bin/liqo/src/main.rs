@@ -30,12 +30,16 @@ enum Component {
     ControllerManager(Box<liqo_controller_manager::Args>),
     /// Copies custom resources to peers, and their status back
     CrdReplicator(Box<liqo_crd_replicator::Args>),
+    /// Joins this cluster to its peers by tunnels
+    Gateway(Box<liqo_gateway::Args>),
     /// Shows consumers the metrics of the pods they run here
     MetricAgent(Box<liqo_metric_agent::Args>),
     /// Tells peers of this cluster's network, and keeps all networks and addresses apart
     NetworkManager(Box<liqo_network_manager::Args>),
     /// Carries peers' connections to the API server, for peerings inside the tunnel
     Proxy(Box<liqo_proxy::Args>),
+    /// Leads packets of a node to the gateway and back
+    Route(Box<liqo_route::Args>),
     /// Leaves all peers before Liqo goes
     Uninstaller(Box<liqo_uninstaller::Args>),
     /// Runs a virtual node: what another cluster lends, as a node of this one
@@ -52,9 +56,11 @@ fn main() -> ExitCode {
         Component::CertCreator(args) => cert_creator::run(&args),
         Component::ControllerManager(args) => run(liqo_controller_manager::run(*args)),
         Component::CrdReplicator(args) => run(liqo_crd_replicator::run(*args)),
+        Component::Gateway(args) => run(liqo_gateway::run(*args)),
         Component::MetricAgent(args) => run(liqo_metric_agent::run(*args)),
         Component::NetworkManager(args) => run(liqo_network_manager::run(*args)),
         Component::Proxy(args) => run(liqo_proxy::run(*args)),
+        Component::Route(args) => run(liqo_route::run(*args)),
         Component::Uninstaller(args) => run(liqo_uninstaller::run(*args)),
         Component::VirtualKubelet(args) => run(liqo_virtual_kubelet::run(*args)),
         Component::Version => {

@@ -1,0 +1,174 @@
+//! What is told of a tunnel in its TunnelEndpoint.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use liqo_api::keys::{link, secret};
+use liqo_api::net::{Connection, ConnectionStatus, Latency, TunnelEndpointStatus};
+
+use crate::peer::{Peer, Refusal};
+use crate::pulse::{Health, NO_LATENCY, latency_text};
+
+/// Where tunnels begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The address of the gateway's node.
+    pub node: Ipv4Addr,
+    /// The number of the interface that leads from there into the gateway.
+    pub cable: u32,
+}
+
+/// The status of a tunnel that is set up.
+pub fn of_peer(
+    origin: Origin,
+    peer: &Peer,
+    endpoint: Option<SocketAddr>,
+    health: Health,
+    now: Timestamp,
+) -> TunnelEndpointStatus {
+    let (status, message, latency) = match health {
+        Health::Connecting => {
+            (ConnectionStatus::Connecting, "waiting for the peer to answer", NO_LATENCY.to_owned())
+        }
+        Health::Connected(latency) => {
+            (ConnectionStatus::Connected, "VPN connection established", latency_text(latency))
+        }
+        Health::Lost => (
+            ConnectionStatus::Error,
+            "the peer does not answer; see that its gateway can be reached, and runs",
+            NO_LATENCY.to_owned(),
+        ),
+    };
+    let connection = Connection {
+        status: Some(status),
+        status_message: Some(message.to_owned()),
+        peer_configuration: configuration(peer, endpoint),
+        latency: Some(Latency { value: Some(latency), timestamp: Some(Time(now)) }),
+    };
+    TunnelEndpointStatus {
+        veth_iface_name: Some(link::HOST_VETH.to_owned()),
+        veth_iface_index: Some(origin.cable.into()),
+        veth_ip: Some(link::HOST_VETH_ADDRESS.to_string()),
+        gateway_ip: Some(origin.node.to_string()),
+        connection: Some(connection),
+        ..TunnelEndpointStatus::default()
+    }
+}
+
+/// The status of a tunnel that is not set up: without a gateway, so that no node leads there.
+pub fn of_refusal(refusal: &Refusal) -> TunnelEndpointStatus {
+    let connection = Connection {
+        status: Some(ConnectionStatus::Error),
+        status_message: Some(format!("the peer is refused: {refusal}")),
+        ..Connection::default()
+    };
+    TunnelEndpointStatus { connection: Some(connection), ..TunnelEndpointStatus::default() }
+}
+
+/// Whether a status says something new: a latency alone does only once in a while.
+pub fn is_news(
+    want: &TunnelEndpointStatus,
+    have: Option<&TunnelEndpointStatus>,
+    pause: jiff::SignedDuration,
+) -> bool {
+    let Some(have) = have else { return true };
+    let silent = |status: &TunnelEndpointStatus| {
+        let mut status = status.clone();
+        if let Some(connection) = &mut status.connection {
+            connection.latency = None;
+        }
+        status
+    };
+    if silent(want) != silent(have) {
+        return true;
+    }
+    let latency = |status: &TunnelEndpointStatus| status.connection.clone()?.latency;
+    match (latency(want), latency(have)) {
+        (Some(want), Some(have)) if want.value == have.value => false,
+        (Some(want), Some(have)) => match (want.timestamp, have.timestamp) {
+            (Some(now), Some(then)) => now.0.duration_since(then.0) >= pause,
+            (_, None) | (None, _) => true,
+        },
+        (want, have) => want.is_some() != have.is_some(),
+    }
+}
+
+fn configuration(peer: &Peer, endpoint: Option<SocketAddr>) -> BTreeMap<String, String> {
+    let [pods, externals] = peer.networks();
+    let pairs = [
+        (secret::WIREGUARD_PUBLIC_KEY, BASE64_STANDARD.encode(peer.key)),
+        (
+            secret::TUNNEL_ENDPOINT_IP,
+            endpoint.map_or_else(|| peer.endpoint.clone(), |e| e.ip().to_string()),
+        ),
+        (secret::TUNNEL_PORT, peer.port.to_string()),
+        (secret::TUNNEL_ALLOWED_IPS, format!("{pods}, {externals}")),
+    ];
+    pairs.map(|(key, value)| (key.to_owned(), value)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::fixtures::{MILAN, endpoint};
+    use crate::peer::Ground;
+
+    #[test]
+    fn a_connected_tunnel_is_told_as_others_tell_it() {
+        let status = status(Health::Connected(SignedDuration::from_micros(526)), 0);
+        let told = serde_json::to_value(status).unwrap();
+        let want = serde_json::json!({
+            "connection": {
+                "latency": { "timestamp": "2026-11-15T20:45:21Z", "value": "526\u{3bc}s" },
+                "peerConfiguration": {
+                    "allowedIPs": "10.201.0.0/16, 10.92.0.0/16",
+                    "endpointIP": "172.30.0.3",
+                    "port": "30160",
+                    "publicKey": "VZf6Eewxd9Ry+fFHCjErLMnNr+4ujfkekK7B3O6CiCg=",
+                },
+                "status": "Connected",
+                "statusMessage": "VPN connection established",
+            },
+            "gatewayIP": "172.30.0.2",
+            "vethIFaceIndex": 12,
+            "vethIFaceName": "liqo.host",
+            "vethIP": "169.254.100.1",
+        });
+        assert_eq!(told, want);
+    }
+
+    #[test]
+    fn another_latency_is_news_once_in_a_while() {
+        let pause = SignedDuration::from_secs(30);
+        let connected =
+            |micros, after| status(Health::Connected(SignedDuration::from_micros(micros)), after);
+        let first = connected(500, 0);
+        assert!(is_news(&first, None, pause));
+        assert!(!is_news(&connected(600, 29), Some(&first), pause));
+        assert!(is_news(&connected(600, 30), Some(&first), pause));
+        assert!(!is_news(&connected(500, 30), Some(&first), pause));
+        assert!(is_news(&status(Health::Lost, 1), Some(&first), pause));
+    }
+
+    #[test]
+    fn a_refused_tunnel_has_no_gateway() {
+        let status = of_refusal(&Refusal::Repeated);
+        assert_eq!(status.gateway_ip, None);
+        let message = status.connection.unwrap().status_message.unwrap();
+        assert_eq!(message, "the peer is refused: an older TunnelEndpoint is for the same cluster");
+    }
+
+    fn status(health: Health, after: i64) -> TunnelEndpointStatus {
+        let origin = Origin { node: Ipv4Addr::new(172, 30, 0, 2), cable: 12 };
+        let peer = Peer::read(&endpoint(MILAN, "milan").spec, None, &Ground::default()).unwrap();
+        let now: Timestamp = "2026-11-15T20:45:21Z".parse().unwrap();
+        let at = Some("172.30.0.3:30160".parse().unwrap());
+        of_peer(origin, &peer, at, health, now + SignedDuration::from_secs(after))
+    }
+}
