@@ -6,7 +6,7 @@ pub const OVERRIDE_ADDRESS: &str = "liqo.io/override-address";
 pub const OVERRIDE_PORT: &str = "liqo.io/override-port";
 /// States on the gateway's Service the address of the node that runs the active gateway.
 pub const GATEWAY_NODE_IP: &str = "net.liqo.io/gatewayNodeIP";
-/// States on a gateway's Pod the port that is open as long as its process lives.
+/// States on a gateway's Pod the port that is open as long as its process lives, and which one that is.
 pub const GATEWAY_PRESENCE: &str = "net.liqo.io/gateway-presence";
 /// States the hardware address of a node's overlay interface, on the Pod that made it.
 pub const VXLAN_MAC: &str = "net.liqo.io/vxlan.mac.address";

@@ -187,6 +187,32 @@ fn filter(want: &State, have: &State, steps: &mut Vec<Step>) {
     }
 }
 
+impl Step {
+    /// Whether it only takes something away.
+    pub fn removes(&self) -> bool {
+        match self {
+            Self::RemoveRule(_)
+            | Self::RemoveRoute { .. }
+            | Self::RemoveForward { .. }
+            | Self::RemoveNeighbour { .. }
+            | Self::RemoveAddress { .. }
+            | Self::RemoveLink(_)
+            | Self::RemoveFilter
+            | Self::ForgetFlows(_) => true,
+            Self::AddLink { .. }
+            | Self::ChangeLink { .. }
+            | Self::Set { .. }
+            | Self::AddAddress { .. }
+            | Self::SetNeighbour { .. }
+            | Self::AddForward { .. }
+            | Self::LoadFilter(_)
+            | Self::AddRoute { .. }
+            | Self::ChangeRoute { .. }
+            | Self::AddRule(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
