@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use nix::errno::Errno;
+
 /// What cannot be seen or done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -63,6 +65,14 @@ impl Error {
             return Self::Forbidden { action };
         }
         Self::Kernel { action, source }
+    }
+
+    /// Whether it failed because what it was about is not there.
+    pub(crate) fn is_absence(&self) -> bool {
+        let Self::Kernel { source, .. } = self else { return false };
+        let gone = [Errno::ENODEV, Errno::ENXIO, Errno::ENOENT, Errno::ESRCH, Errno::EADDRNOTAVAIL];
+        let code = source.raw_os_error().map(Errno::from_raw);
+        source.kind() == io::ErrorKind::NotFound || code.is_some_and(|code| gone.contains(&code))
     }
 
     /// A conversation with the kernel failed.

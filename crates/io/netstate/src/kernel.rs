@@ -96,7 +96,11 @@ impl Kernel {
         } else {
             debug!(%step, "Changed");
         }
-        self.enact(step).await
+        match self.enact(step).await {
+            // The kernel removes much by itself, such as the cables of a namespace that goes.
+            Err(error) if step.removes() && error.is_absence() => Ok(()),
+            result => result,
+        }
     }
 
     pub(crate) fn note_indexes(&self, indexes: BTreeSet<u32>) {

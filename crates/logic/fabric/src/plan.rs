@@ -59,6 +59,7 @@ pub enum Step {
 /// What is on an interface that is neither there nor to be made has to wait for it.
 pub fn plan(scope: &Scope, want: &State, have: &State) -> Vec<Step> {
     let mut have = scope.of(have);
+    let want = &attainable(want, &have);
     let mut steps = Vec::new();
     let doomed: Vec<String> =
         have.links.iter().filter(|(name, link)| is_doomed(want, name, link)).map(name_of).collect();
@@ -74,6 +75,17 @@ pub fn plan(scope: &Scope, want: &State, have: &State) -> Vec<Step> {
     links(want, &have, &mut steps);
     add(want, &have, &mut steps);
     steps
+}
+
+/// What can be there now: nothing is on an interface that somebody else has yet to make.
+fn attainable(want: &State, have: &State) -> State {
+    let mut attainable = want.clone();
+    for (name, link) in &want.links {
+        if link.kind == Kind::Given && !have.links.contains_key(name) {
+            attainable.forget_link(name);
+        }
+    }
+    attainable
 }
 
 fn name_of((name, _): (&String, &Link)) -> String {
@@ -115,7 +127,6 @@ fn links(want: &State, have: &State, steps: &mut Vec<Step>) {
     for (name, link) in &want.links {
         let (name, link) = (name.clone(), link.clone());
         match have.links.get(&name) {
-            None if link.kind == Kind::Given => {}
             None => steps.push(Step::AddLink { name, link }),
             Some(have) if !fits(&link, have) => steps.push(Step::ChangeLink { name, link }),
             Some(_) => {}
@@ -130,38 +141,26 @@ fn fits(want: &Link, have: &Link) -> bool {
 }
 
 fn add(want: &State, have: &State, steps: &mut Vec<Step>) {
-    // Links of others carry routes, too, and are not ours to wait for.
-    let is_there = |link: &String| match want.links.get(link) {
-        Some(wanted) => wanted.kind != Kind::Given || have.links.contains_key(link),
-        None => true,
-    };
     for (path, value) in &want.settings {
         if have.settings.get(path) != Some(value) {
             steps.push(Step::Set { path: path.clone(), value: value.clone() });
         }
     }
     for (link, address) in want.addresses.difference(&have.addresses) {
-        if is_there(link) {
-            steps.push(Step::AddAddress { link: link.clone(), address: *address });
-        }
+        steps.push(Step::AddAddress { link: link.clone(), address: *address });
     }
     for ((link, address), mac) in &want.neighbours {
-        if have.neighbours.get(&(link.clone(), *address)) != Some(mac) && is_there(link) {
+        if have.neighbours.get(&(link.clone(), *address)) != Some(mac) {
             steps.push(Step::SetNeighbour { link: link.clone(), address: *address, mac: *mac });
         }
     }
     for (link, mac, node) in want.forwards.difference(&have.forwards) {
-        if is_there(link) {
-            steps.push(Step::AddForward { link: link.clone(), mac: *mac, node: *node });
-        }
+        steps.push(Step::AddForward { link: link.clone(), mac: *mac, node: *node });
     }
     filter(want, have, steps);
     // A machine has to be reachable before a route leads through it.
     let (near, far): (Vec<_>, Vec<_>) = want.routes.iter().partition(|(_, hop)| hop.via.is_none());
     for ((table, to), hop) in near.into_iter().chain(far) {
-        if !is_there(&hop.link) {
-            continue;
-        }
         let (table, to, hop) = (*table, *to, hop.clone());
         match have.routes.get(&(table, to)) {
             None => steps.push(Step::AddRoute { table, to, hop }),
@@ -184,6 +183,32 @@ fn filter(want: &State, have: &State, steps: &mut Vec<Step>) {
         }
         (None, Some(_)) => steps.push(Step::RemoveFilter),
         (None, None) => {}
+    }
+}
+
+impl Step {
+    /// Whether it only takes something away.
+    pub fn removes(&self) -> bool {
+        match self {
+            Self::RemoveRule(_)
+            | Self::RemoveRoute { .. }
+            | Self::RemoveForward { .. }
+            | Self::RemoveNeighbour { .. }
+            | Self::RemoveAddress { .. }
+            | Self::RemoveLink(_)
+            | Self::RemoveFilter
+            | Self::ForgetFlows(_) => true,
+            Self::AddLink { .. }
+            | Self::ChangeLink { .. }
+            | Self::Set { .. }
+            | Self::AddAddress { .. }
+            | Self::SetNeighbour { .. }
+            | Self::AddForward { .. }
+            | Self::LoadFilter(_)
+            | Self::AddRoute { .. }
+            | Self::ChangeRoute { .. }
+            | Self::AddRule(_) => false,
+        }
     }
 }
 

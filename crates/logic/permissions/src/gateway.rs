@@ -3,7 +3,7 @@
 use liqo_api::keys::object::GROUP_NET;
 
 use crate::grants::Permissions;
-use crate::group::{COORDINATION, CORE};
+use crate::group::{COORDINATION, CORE, EVENTS};
 use crate::rule::on;
 
 pub(crate) fn permissions() -> Permissions {
@@ -18,7 +18,7 @@ pub(crate) fn permissions() -> Permissions {
             ],
         )
         .cluster("Addresses to translate.", [on(GROUP_NET, ["natmappings"]).read()])
-        .cluster("What happened, for people.", [on(CORE, ["events"]).apply()])
+        .cluster("What happened, for people.", [on(EVENTS, ["events"]).apply()])
         .namespace(
             "One active instance, which says on itself and its Service that it is.",
             [

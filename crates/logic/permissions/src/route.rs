@@ -3,7 +3,7 @@
 use liqo_api::keys::object::GROUP_NET;
 
 use crate::grants::Permissions;
-use crate::group::CORE;
+use crate::group::{CORE, EVENTS};
 use crate::rule::on;
 
 pub(crate) fn permissions() -> Permissions {
@@ -17,6 +17,6 @@ pub(crate) fn permissions() -> Permissions {
             "Where the gateway, the other nodes and the pods are.",
             [on(CORE, ["nodes"]).get(), on(CORE, ["pods"]).read()],
         )
-        .cluster("What happened, for people.", [on(CORE, ["events"]).apply()])
+        .cluster("What happened, for people.", [on(EVENTS, ["events"]).apply()])
         .namespace("What others need to know of this node.", [on(CORE, ["pods"]).change()])
 }

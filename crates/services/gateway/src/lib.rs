@@ -132,7 +132,9 @@ async fn work(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Er
     tasks.spawn("heart", async move { beating.beat(socket).await });
     let (listener, presence) = presence::open(args.pod_ip).await?;
     tasks.spawn("presence", presence::be_there(listener));
-    show_presence(client, args, presence).await?;
+    let chance = own_identity();
+    let chance = chance.rsplit_once('_').map_or(chance.as_str(), |(_, chance)| chance);
+    show_presence(client, args, format!("{presence}_{chance}")).await?;
 
     let (touch, touched) = tokio::sync::watch::channel(());
     let sources = watch_all(client, args, &tasks, &touch);
@@ -159,27 +161,23 @@ async fn work(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Er
         keep().await;
         return Ok(());
     }
-    let (_, chance) = own_identity().rsplit_once('_').map(own_pair).unwrap_or_default();
     let identity = format!("{}_{chance}", args.pod_name);
     let (namespace, timing) = (&args.pod_namespace, args.timing());
     let lease = object::GATEWAY_LEASE;
-    let candidate = Candidate::new(client.clone(), namespace, lease, identity, timing)?;
+    let candidate = Candidate::new(client.clone(), namespace, lease, &identity, timing)?;
     let leads = AtomicBool::new(false);
     loop {
         let lead = candidate.lead(stop, async {
             leads.store(true, Ordering::Relaxed);
             keep().await;
         });
-        let watcher = Watcher { client, namespace, pause: timing.pause, leads: &leads };
+        let (identity, pause) = (&identity, timing.pause);
+        let watcher = Watcher { client, namespace, identity, pause, leads: &leads };
         tokio::select! {
             result = lead => return result.map(drop).map_err(Error::from),
             () = watcher.until_it_is_gone() => {}
         }
     }
-}
-
-fn own_pair((host, chance): (&str, &str)) -> (String, String) {
-    (host.to_owned(), chance.to_owned())
 }
 
 /// Keeps tunnels until told to stop.
@@ -281,10 +279,10 @@ async fn follow_health(mut changes: Receiver<()>, touch: tokio::sync::watch::Sen
     }
 }
 
-async fn show_presence(client: &Client, args: &Args, port: u16) -> Result<(), Error> {
+async fn show_presence(client: &Client, args: &Args, presence: String) -> Result<(), Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &args.pod_namespace);
     let key = annotation::GATEWAY_PRESENCE;
-    let change = json!({ "metadata": { "annotations": { key: port.to_string() } } });
+    let change = json!({ "metadata": { "annotations": { key: presence } } });
     let params =
         PatchParams { field_manager: Some(manager::GATEWAY.to_owned()), ..PatchParams::default() };
     let shown = pods.patch(&args.pod_name, &params, &Patch::Merge(change)).await;

@@ -3,8 +3,10 @@
 //! Every gateway keeps a port open as long as it lives, and those that stand by keep a connection to
 //! the active one. When its process ends, however it ends, the kernel closes the connection; when it
 //! then refuses another one, nobody is left who could hold the Lease, and it is given up in its
-//! name. What the network hides, such as a node without power, is found by the Lease itself.
+//! name. One that was started again in the same pod is told from its forerunner by chance. What the
+//! network hides, such as a node without power, is found by the Lease itself.
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,6 +28,9 @@ use crate::error::Error;
 
 /// How long a connection may take.
 const LIMIT: Duration = Duration::from_secs(2);
+
+/// How often a connection may end before it is clear that this is no way to tell.
+const ATTEMPTS: usize = 20;
 
 /// A port that is open as long as this process lives.
 pub(crate) async fn open(address: Ipv4Addr) -> Result<(TcpListener, u16), Error> {
@@ -60,6 +65,8 @@ pub(crate) async fn be_there(listener: TcpListener) {
 pub(crate) struct Watcher<'a> {
     pub client: &'a Client,
     pub namespace: &'a str,
+    /// What the Lease says when this process leads.
+    pub identity: &'a str,
     pub pause: Duration,
     /// Whether this process leads by now.
     pub leads: &'a AtomicBool,
@@ -69,6 +76,9 @@ impl Watcher<'_> {
     /// Ends when the active gateway is gone and the Lease is free; never once this process leads.
     pub async fn until_it_is_gone(&self) {
         loop {
+            if self.leads.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
             match self.look().await {
                 Ok(true) if !self.leads.load(Ordering::Relaxed) => return,
                 Ok(_) => {}
@@ -81,24 +91,45 @@ impl Watcher<'_> {
     /// Whether the active gateway was seen to go.
     async fn look(&self) -> kube::Result<bool> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), self.namespace);
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), self.namespace);
         let Some(lease) = leases.get_opt(object::GATEWAY_LEASE).await? else { return Ok(false) };
         let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
-        let Some((name, _)) = holder.rsplit_once('_') else { return Ok(false) };
-        let Some(pod) = pods.get_opt(name).await? else { return Ok(false) };
-        let Some(address) = address(&pod) else { return Ok(false) };
-        let Ok(Ok(mut connection)) = timeout(LIMIT, TcpStream::connect(address)).await else {
+        if !self.is_gone(&holder).await? {
             return Ok(false);
-        };
-        debug!(holder, %address, "Watching the active gateway");
-        let mut nothing = [0; 1];
-        let _ = connection.read(&mut nothing).await;
-        match timeout(LIMIT, TcpStream::connect(address)).await {
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
-            Ok(_) | Err(_) => return Ok(false),
         }
         info!(holder, "The active gateway is gone");
         self.free(&leases, &holder).await
+    }
+
+    /// Waits for the end of the process that holds the Lease; false when that cannot be told.
+    async fn is_gone(&self, holder: &str) -> kube::Result<bool> {
+        let Some((name, chance)) = holder.rsplit_once('_') else { return Ok(false) };
+        if holder == self.identity {
+            return Ok(false);
+        }
+        if self.identity.rsplit_once('_').is_some_and(|(pod, _)| pod == name) {
+            // One that ran before in this very pod.
+            return Ok(true);
+        }
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), self.namespace);
+        let Some(pod) = pods.get_opt(name).await? else { return Ok(false) };
+        let Some((address, now)) = told(&pod) else { return Ok(false) };
+        if now != chance {
+            // Another process runs in its pod by now.
+            return Ok(true);
+        }
+        for _ in 0..ATTEMPTS {
+            match timeout(LIMIT, TcpStream::connect(address)).await {
+                Ok(Ok(mut connection)) => {
+                    debug!(holder, %address, "Watching the active gateway");
+                    let mut nothing = [0; 1];
+                    let _ = connection.read(&mut nothing).await;
+                    // A process that ends closes its connections and its port one after the other.
+                }
+                Ok(Err(error)) => return Ok(error.kind() == ErrorKind::ConnectionRefused),
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     /// Gives up the Lease in the name of one that cannot.
@@ -125,8 +156,9 @@ impl Watcher<'_> {
     }
 }
 
-fn address(pod: &Pod) -> Option<SocketAddr> {
-    let port = pod.annotations().get(annotation::GATEWAY_PRESENCE)?.parse().ok()?;
+/// What a gateway's pod tells: where its process is there, and which one it is.
+fn told(pod: &Pod) -> Option<(SocketAddr, String)> {
+    let (port, chance) = pod.annotations().get(annotation::GATEWAY_PRESENCE)?.split_once('_')?;
     let address = pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()?;
-    Some(SocketAddr::new(address, port))
+    Some((SocketAddr::new(address, port.parse().ok()?), chance.to_owned()))
 }

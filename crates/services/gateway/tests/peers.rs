@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use clap::Parser;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace as Space, Pod, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -124,6 +125,7 @@ async fn one_that_stands_by_takes_over_from_one_that_is_gone() {
     })
     .await
     .unwrap();
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "liqo");
     let other = Running::start(&plane, &second, "gateway-b", 18, 35882).await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "liqo");
     until("the second stands by", &pods, "gateway-b", |pod| role(pod) == Some("standby"))
@@ -142,7 +144,19 @@ async fn one_that_stands_by_takes_over_from_one_that_is_gone() {
     until("of the other, too", &pods, "gateway-a", |pod| role(pod) == Some("standby"))
         .await
         .unwrap();
-    other.stop().await.unwrap();
+
+    let held = leases.get("1d5hml1.gateway.net.liqo.io").await.unwrap();
+    let before = held.spec.unwrap().holder_identity.unwrap();
+    // One that is started again in its pod does not wait for its forerunner.
+    other.kill().await;
+    let again = Running::again(&plane, &second, "gateway-b", 18, 35882).await;
+    until("it leads again", &leases, "1d5hml1.gateway.net.liqo.io", |lease| {
+        let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.clone());
+        holder.is_some_and(|holder| holder.starts_with("gateway-b_") && holder != before)
+    })
+    .await
+    .unwrap();
+    again.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -242,12 +256,12 @@ struct Running {
     task: JoinHandle<Result<(), Error>>,
     metrics: Metrics,
     address: String,
+    port: u16,
 }
 
 impl Running {
     async fn start(plane: &ControlPlane, lab: &Lab, pod: &str, host: u8, port: u16) -> Self {
         let client = plane.client();
-        let args = lab.args(pod, host, port);
         let pods: Api<Pod> = Api::namespaced(client.clone(), "liqo");
         let object = json!({
             "metadata": { "name": pod, "labels": {
@@ -259,6 +273,14 @@ impl Running {
         make(&pods, object).await;
         let status = json!({ "status": { "podIP": format!("127.88.0.{host}"), "podIPs": [{ "ip": format!("127.88.0.{host}") }] } });
         pods.patch_status(pod, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        Self::again(plane, lab, pod, host, port).await
+    }
+
+    /// Starts it in a pod that is there.
+    async fn again(plane: &ControlPlane, lab: &Lab, pod: &str, host: u8, port: u16) -> Self {
+        let client = plane.client();
+        let args = lab.args(pod, host, port);
+        let pods: Api<Pod> = Api::namespaced(client.clone(), "liqo");
         let (stop, metrics) = (CancellationToken::new(), Metrics::default());
         let process = Process {
             client,
@@ -267,12 +289,17 @@ impl Running {
             stop: stop.clone(),
             node: lab.node(),
         };
-        let task = tokio::spawn(serve(process, args));
-        let present = |pod: Option<&Pod>| {
-            pod.is_some_and(|pod| pod.annotations().contains_key("net.liqo.io/gateway-presence"))
+        let presence = |pod: &Pod| pod.annotations().get("net.liqo.io/gateway-presence").cloned();
+        let before = presence(&pods.get(pod).await.unwrap());
+        let mut task = tokio::spawn(serve(process, args));
+        let is_there = |pod: Option<&Pod>| {
+            pod.is_some_and(|pod| presence(pod).is_some_and(|now| Some(now) != before))
         };
-        until("the gateway is there", &pods, pod, present).await.unwrap();
-        Self { stop, task, metrics, address: format!("127.88.0.{host}") }
+        tokio::select! {
+            there = until("the gateway is there", &pods, pod, is_there) => there.map(drop).unwrap(),
+            ended = &mut task => panic!("it ended: {:?}", ended.unwrap()),
+        }
+        Self { stop, task, metrics, address: format!("127.88.0.{host}"), port }
     }
 
     /// Waits until it has a connection to the one that is active.
@@ -297,10 +324,16 @@ impl Running {
         self.task.await.unwrap()
     }
 
-    /// Ends it without a word, as the kernel does with a process.
+    /// Ends it without a word, as the kernel does with a process, of which nothing is left then.
     async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
+        let freed = async {
+            while std::net::UdpSocket::bind(("::", self.port)).is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(30), freed).await.unwrap();
     }
 }
 
