@@ -181,18 +181,24 @@ fn terminal(lab: &Lab) -> Result<()> {
     child.kill()?;
     child.wait()?;
     ensure!(heard == "heard hello", "{heard}");
-    // Under a terminal of a known size, the process over there has one of that size.
+    // Under a terminal of a known size, the process over there has one of that size, once it is told.
+    let look = "tty; for i in 1 2 3 4 5; do stty size && break; sleep 1; done";
     let kubectl = lab.kubectl_command("rome")?;
     let program = kubectl.get_program().to_string_lossy().into_owned();
     let words: Vec<_> = kubectl.get_args().map(|word| word.to_string_lossy()).collect();
     let line = format!(
-        "stty rows 33 cols 111; exec {program} {} exec -it -n shop talker -- sh -c 'tty; stty size'",
+        "stty rows 33 cols 111; exec {program} {} exec -it -n shop talker -- sh -c '{look}'",
         words.join(" ")
     );
     let mut under = std::process::Command::new("script");
-    under.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
+    under.args(["-qec", &line, "/dev/null"]);
+    under.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     under.envs(kubectl.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = under.output().context("run kubectl under a terminal")?;
+    let mut child = under.spawn().context("run kubectl under a terminal")?;
+    // The terminal lasts as long as somebody may type.
+    let keyboard = child.stdin.take();
+    let output = child.wait_with_output()?;
+    drop(keyboard);
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{output:?}");
     ensure!(said.contains("/dev/pts/") && said.contains("33 111"), "{said}");

@@ -8,7 +8,6 @@ pub const OVERRIDE_PORT: &str = "liqo.io/override-port";
 pub const GATEWAY_NODE_IP: &str = "net.liqo.io/gatewayNodeIP";
 /// Why what a peer said of its network, or of ours, is not acted on.
 pub const NETWORK_REFUSED: &str = "net.liqo.io/refused";
-/// States on a gateway's Pod the port that is open as long as its process lives.
 /// States on a gateway's Pod the port that is open as long as its process lives, and which one that is.
 pub const GATEWAY_PRESENCE: &str = "net.liqo.io/gateway-presence";
 /// States the hardware address of a node's overlay interface, on the Pod that made it.
