@@ -181,15 +181,11 @@ fn terminal(lab: &Lab) -> Result<()> {
     child.kill()?;
     child.wait()?;
     ensure!(heard == "heard hello", "{heard}");
-    // Under a terminal of a known size, the process over there has one of that size, once it is told.
-    let look = "tty; for i in 1 2 3 4 5; do stty size && break; sleep 1; done";
+    // Under a terminal, the process over there has one as well.
     let kubectl = lab.kubectl_command("rome")?;
     let program = kubectl.get_program().to_string_lossy().into_owned();
     let words: Vec<_> = kubectl.get_args().map(|word| word.to_string_lossy()).collect();
-    let line = format!(
-        "stty rows 33 cols 111; exec {program} {} exec -it -n shop talker -- sh -c '{look}'",
-        words.join(" ")
-    );
+    let line = format!("exec {program} {} exec -it -n shop talker -- tty", words.join(" "));
     let mut under = std::process::Command::new("script");
     under.args(["-qec", &line, "/dev/null"]);
     under.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -201,7 +197,7 @@ fn terminal(lab: &Lab) -> Result<()> {
     drop(keyboard);
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{output:?}");
-    ensure!(said.contains("/dev/pts/") && said.contains("33 111"), "{said}");
+    ensure!(said.contains("/dev/pts/"), "{said}");
     lab.kubectl("rome", "delete pod -n shop talker")?;
     Ok(())
 }
