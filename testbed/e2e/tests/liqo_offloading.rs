@@ -185,7 +185,7 @@ fn terminal(lab: &Lab) -> Result<()> {
     let kubectl = lab.kubectl_command("rome")?;
     let program = kubectl.get_program().to_string_lossy().into_owned();
     let words: Vec<_> = kubectl.get_args().map(|word| word.to_string_lossy()).collect();
-    let line = format!("exec {program} {} exec -it -n shop talker -- tty", words.join(" "));
+    let line = format!("exec {program} {} exec -it -n shop talker -- sh -c tty", words.join(" "));
     let mut under = std::process::Command::new("script");
     under.args(["-qec", &line, "/dev/null"]);
     under.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
