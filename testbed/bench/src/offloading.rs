@@ -128,29 +128,23 @@ fn compared(what: &str, there: &[Run], away: &[Run]) -> Vec<String> {
 }
 
 fn latency(runs: &[Run]) -> String {
-    let mut late: Vec<Duration> = runs.iter().flat_map(|run| run.latency.iter().copied()).collect();
-    late.sort();
-    let at = |part: usize| late.get(late.len() * part / 100).copied().unwrap_or_default();
-    format!(
-        "  status comes home in     {:>8} ms  (p99 {}, of {})",
-        at(50).as_millis(),
-        at(99).as_millis(),
-        late.len()
-    )
+    let late = runs.iter().flat_map(|run| run.latency.iter().copied()).collect();
+    format!("  status comes home in     {}", usual_and_late(late))
 }
 
 /// How long Services with endpoints take to be seen in the other cluster.
 fn services(lab: &Lab) -> Result<Vec<String>> {
     let (rome, milan) = (lab.client("rome")?, lab.client("milan")?);
-    let mut took = lab.block_on(pods::services(&rome, &milan, NAMESPACE, SERVICES))?;
-    took.sort();
-    let at = |part: usize| took.get(took.len() * part / 100).copied().unwrap_or_default();
-    Ok(vec![format!(
-        "Service and slice there in {:>8} ms  (p99 {}, of {})",
-        at(50).as_millis(),
-        at(99).as_millis(),
-        took.len()
-    )])
+    let took = lab.block_on(pods::services(&rome, &milan, NAMESPACE, SERVICES))?;
+    Ok(vec![format!("Service and slice there in {}", usual_and_late(took))])
+}
+
+/// The middle, and what only one in a hundred exceeds.
+fn usual_and_late(mut times: Vec<Duration>) -> String {
+    times.sort();
+    let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
+    let (usual, late) = (at(50).as_millis(), at(99).as_millis());
+    format!("{usual:>8} ms  (p99 {late}, of {})", times.len())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it is shown with one digit")]
