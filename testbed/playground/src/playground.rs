@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _};
 
 use crate::cluster::Cluster;
 use crate::host::{cgroup, network, process};
@@ -21,6 +22,9 @@ use crate::progress::Line;
 use crate::store::Store;
 use crate::topology::Topology;
 use crate::{engine, node_files};
+
+/// How many clusters start at the same time.
+const AT_ONCE: usize = 4;
 
 /// Where things are on this machine.
 #[derive(Clone, Debug)]
@@ -104,7 +108,8 @@ impl Playground {
         };
         let clusters =
             plan.clusters.iter().map(|cluster| self.raise(&plan, cluster, &engine, &archives));
-        futures::future::try_join_all(clusters).await?;
+        // Many that start at once keep each other from starting in time.
+        futures::stream::iter(clusters).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         Ok(plan)
     }
 

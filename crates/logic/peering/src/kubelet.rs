@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use liqo_api::keys::{annotation, label, object, port};
 use liqo_api::names::{Cluster, ClusterId, InvalidName};
-use liqo_api::sharing::{ResourceOffer, StorageType};
+use liqo_api::sharing::ResourceOffer;
 
 use crate::grants::cluster_role;
 
@@ -47,7 +47,10 @@ pub struct Settings {
     pub node_labels: BTreeMap<String, String>,
 }
 
-/// The virtual kubelet for an offer.
+/// The virtual kubelet for an offer, or for one that is expected.
+///
+/// Nothing in its pod follows from the offer: it can start before the offer is there, and reads
+/// what is offered from the offer itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Kubelet<'a> {
     /// This cluster.
@@ -56,8 +59,8 @@ pub struct Kubelet<'a> {
     pub provider: &'a Cluster,
     /// The tenant namespace.
     pub tenant: &'a str,
-    /// The offer.
-    pub offer: &'a ResourceOffer,
+    /// The offer, once there is one.
+    pub offer: Option<&'a ResourceOffer>,
     /// How virtual kubelets run.
     pub settings: &'a Settings,
 }
@@ -73,10 +76,7 @@ impl Kubelet<'_> {
 
     /// Its rights in this cluster.
     pub fn binding(&self) -> ClusterRoleBinding {
-        let labels = [
-            (label::APP_MANAGED_BY, label::MANAGED_BY_ADVERTISEMENT_OPERATOR),
-            (label::CLUSTER_ID, self.provider.id.as_str()),
-        ];
+        let labels = binding_labels(&self.provider.id);
         let name = object::virtual_kubelet_binding(&self.provider.unique_name());
         ClusterRoleBinding {
             metadata: ObjectMeta {
@@ -99,9 +99,9 @@ impl Kubelet<'_> {
         let Settings { annotations, labels, .. } = self.settings;
         let selector = selector(&self.provider.id);
         let labels: BTreeMap<_, _> = labels.clone().into_iter().chain(selector.clone()).collect();
-        let offer = self.offer.metadata.name.clone().unwrap_or_default();
+        let offer = self.offer.and_then(|offer| offer.metadata.name.clone());
         let mut own = annotations.clone();
-        own.insert(annotation::RESOURCE_OFFER.to_owned(), offer);
+        own.extend(offer.map(|offer| (annotation::RESOURCE_OFFER.to_owned(), offer)));
         let pod = ObjectMeta {
             labels: Some(labels.clone()),
             annotations: (!annotations.is_empty()).then(|| annotations.clone()),
@@ -175,7 +175,7 @@ impl Kubelet<'_> {
     }
 
     fn args(&self) -> Result<Vec<String>, InvalidName> {
-        let Self { home, provider, tenant, offer, settings } = self;
+        let Self { home, provider, tenant, settings, .. } = self;
         let mut args = vec![
             format!("--foreign-cluster-id={}", provider.id),
             format!("--foreign-cluster-name={}", provider.name),
@@ -186,10 +186,6 @@ impl Kubelet<'_> {
             format!("--home-cluster-name={}", home.name),
         ];
         args.extend(settings.ipam.as_ref().map(|ipam| format!("--ipam-server={ipam}")));
-        if let Some(class) = storage_class(&offer.spec.storage_classes) {
-            args.push("--enable-storage".to_owned());
-            args.push(format!("--remote-real-storage-class-name={class}"));
-        }
         let pairs = |flag: &str, pairs: &BTreeMap<String, String>| {
             let text: Vec<_> =
                 pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -220,6 +216,18 @@ impl Kubelet<'_> {
     }
 }
 
+/// The selector of the rights of the virtual kubelet for a cluster.
+pub fn bindings_for(provider: &ClusterId) -> String {
+    binding_labels(provider).map(|(name, value)| format!("{name}={value}")).join(",")
+}
+
+fn binding_labels(provider: &ClusterId) -> [(&str, &str); 2] {
+    [
+        (label::APP_MANAGED_BY, label::MANAGED_BY_ADVERTISEMENT_OPERATOR),
+        (label::CLUSTER_ID, provider.as_str()),
+    ]
+}
+
 /// The labels by which the virtual kubelet for a cluster is found.
 pub fn selector(provider: &ClusterId) -> BTreeMap<String, String> {
     owned(&[
@@ -230,19 +238,6 @@ pub fn selector(provider: &ClusterId) -> BTreeMap<String, String> {
         (label::APP_PART_OF, label::PART_OF_LIQO),
         (label::CLUSTER_ID, provider.as_str()),
     ])
-}
-
-/// The class for volumes at the provider: its default one, or else the first it offers.
-///
-/// A class whose volumes would come back from other clusters is the last one to take.
-fn storage_class(classes: &[StorageType]) -> Option<&str> {
-    let is_real = |class: &&StorageType| class.storage_class_name != object::STORAGE_CLASS;
-    let class = classes
-        .iter()
-        .find(|class| class.default)
-        .or_else(|| classes.iter().find(is_real))
-        .or_else(|| classes.first())?;
-    Some(&class.storage_class_name)
 }
 
 fn owned(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -303,17 +298,6 @@ mod tests {
     }
 
     #[test]
-    fn volumes_do_not_come_back_from_the_provider() {
-        let class =
-            |name: &str, default| StorageType { storage_class_name: name.to_owned(), default };
-        let pick = |classes: &[StorageType]| storage_class(classes).map(str::to_owned);
-        assert_eq!(pick(&[class("liqo", false), class("disk", false)]).as_deref(), Some("disk"));
-        assert_eq!(pick(&[class("disk", false), class("fast", true)]).as_deref(), Some("fast"));
-        assert_eq!(pick(&[class("liqo", false)]).as_deref(), Some("liqo"));
-        assert_eq!(pick(&[]), None);
-    }
-
-    #[test]
     fn its_rights_are_those_of_its_tenant_namespace() {
         let (home, provider) = (cluster(ROME, "rome"), cluster(MILAN, "milan"));
         let (offer, settings) = (offer("milan"), Settings::default());
@@ -321,7 +305,7 @@ mod tests {
             home: &home,
             provider: &provider,
             tenant: "tenant",
-            offer: &offer,
+            offer: Some(&offer),
             settings: &settings,
         };
         insta::assert_snapshot!(serde_saphyr::to_string(&kubelet.binding()).unwrap());
@@ -329,11 +313,9 @@ mod tests {
 
     fn deployment(settings: &Settings) -> Deployment {
         let (home, provider) = (cluster(ROME, "rome"), cluster(MILAN, "milan"));
-        let mut offer = offer("milan");
-        offer.spec.storage_classes =
-            vec![StorageType { storage_class_name: "disk".to_owned(), default: true }];
-        let tenant = "liqo-tenant-milan-ee0b4a";
-        let kubelet = Kubelet { home: &home, provider: &provider, tenant, offer: &offer, settings };
+        let offer = offer("milan");
+        let (tenant, offer) = ("liqo-tenant-milan-ee0b4a", Some(&offer));
+        let kubelet = Kubelet { home: &home, provider: &provider, tenant, offer, settings };
         kubelet.deployment().unwrap()
     }
 }

@@ -9,7 +9,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kube_core::ResourceExt as _;
-use liqo_api::discovery::ForeignCluster;
+use liqo_api::discovery::{ForeignCluster, OfferState, ResourceRequest};
 use liqo_api::keys::finalizer;
 use liqo_api::sharing::{OfferPhase, ResourceOffer, ResourceOfferStatus, VirtualKubeletStatus};
 
@@ -23,11 +23,53 @@ pub struct Seen<'a> {
     /// The cluster that made it, if it is known.
     pub foreign: Option<&'a ForeignCluster>,
     /// Whether there is a virtual kubelet for it.
-    pub has_kubelet: bool,
+    pub kubelet: Kubelet,
+    /// Whether there is a virtual node.
+    pub has_node: bool,
     /// Whether offers are accepted without asking a person.
     pub auto_accept: bool,
     /// How long a node waits for its virtual kubelet to drain it.
     pub patience: SignedDuration,
+}
+
+/// How far a virtual kubelet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kubelet {
+    /// There is none.
+    Missing,
+    /// It has been asked for.
+    Starting,
+    /// It runs.
+    Running,
+}
+
+/// What becomes of a virtual kubelet while there is no offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// An offer is on its way: what has to start may start.
+    Start,
+    /// Whatever there is may stay.
+    Stay,
+    /// No offer will come.
+    Stop,
+}
+
+/// Decides what becomes of a virtual kubelet while there is no offer.
+///
+/// It takes as long to start as an offer takes to come, so both are done at once. Whoever answered
+/// that there is nothing to offer is believed.
+pub fn outlook(request: Option<&ResourceRequest>, auto_accept: bool) -> Outlook {
+    let is_live = |request: &&ResourceRequest| {
+        request.metadata.deletion_timestamp.is_none() && request.spec.withdrawal_timestamp.is_none()
+    };
+    let Some(request) = request.filter(is_live).filter(|_| auto_accept) else {
+        return Outlook::Stop;
+    };
+    match request.status.as_ref().map(|status| status.offer_state) {
+        None => Outlook::Start,
+        Some(OfferState::Created) => Outlook::Stay,
+        Some(OfferState::None) => Outlook::Stop,
+    }
 }
 
 /// An effect.
@@ -35,7 +77,7 @@ pub struct Seen<'a> {
 pub enum Action {
     /// Make the offer belong to the cluster that made it.
     Own,
-    /// Keep the offer until its virtual kubelet is gone.
+    /// Keep the offer until its virtual kubelet and its node are gone.
     Hold,
     /// Run the virtual kubelet, as the flags want it now.
     Run,
@@ -85,16 +127,18 @@ pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
     }
     let is_withdrawn = offer.spec.withdrawal_timestamp.is_some();
     if phase == OfferPhase::Accepted && !is_deleting && !is_withdrawn && seen.foreign.is_some() {
-        if !has(finalizer::VIRTUAL_KUBELET) {
+        if !finalizers().all(has) {
             decision.actions.push(Action::Hold);
         }
         decision.actions.push(Action::Run);
         decision.status.virtual_kubelet_status = VirtualKubeletStatus::Created;
         return decision;
     }
-    if has(finalizer::NODE) {
+    // Who does not run has made no node to drain.
+    let is_idle = !seen.has_node && seen.kubelet != Kubelet::Running;
+    if has(finalizer::NODE) && !is_idle {
         decision.status.virtual_kubelet_status = VirtualKubeletStatus::Deleting;
-        if seen.has_kubelet {
+        if seen.kubelet != Kubelet::Missing {
             // Draining takes as long as pods need; the virtual kubelet bounds it.
             return decision;
         }
@@ -107,13 +151,19 @@ pub fn decide(seen: &Seen<'_>, now: Timestamp) -> Decision {
         }
         return decision;
     }
-    if seen.has_kubelet || has(finalizer::VIRTUAL_KUBELET) {
+    let is_held = finalizers().any(has);
+    if seen.kubelet != Kubelet::Missing || is_held {
         decision.actions.push(Action::Stop);
     }
-    if has(finalizer::VIRTUAL_KUBELET) {
+    if is_held {
         decision.actions.push(Action::Release);
     }
     decision
+}
+
+/// What holds an offer that is used: its virtual kubelet, and the node that has to be drained.
+pub fn finalizers() -> impl Iterator<Item = &'static str> {
+    [finalizer::VIRTUAL_KUBELET, finalizer::NODE].into_iter()
 }
 
 fn is_owned_by(offer: &ResourceOffer, foreign: &ForeignCluster) -> bool {

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use liqo_api::keys::object;
 use liqo_api::names::ClusterId;
-use liqo_api::sharing::ResourceOffer;
+use liqo_api::sharing::{ResourceOffer, StorageType};
 
 /// What a virtual node is told when its virtual kubelet starts.
 #[derive(Clone, Debug)]
@@ -69,6 +70,20 @@ pub fn is_withdrawn(offer: &ResourceOffer) -> bool {
 pub fn offered(offer: &ResourceOffer) -> BTreeMap<String, Quantity> {
     let quota = offer.spec.resource_quota.as_ref();
     quota.and_then(|quota| quota.hard.clone()).unwrap_or_default()
+}
+
+/// The class for volumes at the provider: its default one, or else the first it offers.
+///
+/// A class whose volumes would come back from other clusters is the last one to take.
+pub fn storage_class(offer: &ResourceOffer) -> Option<&str> {
+    let classes = &offer.spec.storage_classes;
+    let is_real = |class: &&StorageType| class.storage_class_name != object::STORAGE_CLASS;
+    let class = classes
+        .iter()
+        .find(|class| class.default)
+        .or_else(|| classes.iter().find(is_real))
+        .or_else(|| classes.first())?;
+    Some(&class.storage_class_name)
 }
 
 /// Whether there is something of it at all; of what cannot be read, there is nothing.
@@ -132,6 +147,21 @@ mod tests {
         assert_eq!(fate([&deleted]), Fate::Leave(&deleted));
         assert_eq!(fate([&withdrawn, &fresh]), Fate::Serve(&fresh));
         assert_eq!(fate([]), Fate::Vanish);
+    }
+
+    #[test]
+    fn volumes_do_not_come_back_from_the_provider() {
+        let class =
+            |name: &str, default| StorageType { storage_class_name: name.to_owned(), default };
+        let pick = |classes: &[StorageType]| {
+            let mut offer = offer(&[]);
+            offer.spec.storage_classes = classes.to_vec();
+            storage_class(&offer).map(str::to_owned)
+        };
+        assert_eq!(pick(&[class("liqo", false), class("disk", false)]).as_deref(), Some("disk"));
+        assert_eq!(pick(&[class("disk", false), class("fast", true)]).as_deref(), Some("fast"));
+        assert_eq!(pick(&[class("liqo", false)]).as_deref(), Some("liqo"));
+        assert_eq!(pick(&[]), None);
     }
 
     #[test]

@@ -17,55 +17,62 @@ use crate::error::Error;
 /// How often somebody else may be faster before that is a failure.
 const TRIES: usize = 5;
 
-/// Puts a finalizer on an object.
-pub async fn hold<K>(api: &Api<K>, object: &K, manager: &str, finalizer: &str) -> Result<(), Error>
+/// Puts finalizers on an object.
+pub async fn hold<K>(
+    api: &Api<K>,
+    object: &K,
+    manager: &str,
+    finalizers: &[&str],
+) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
     write(api, object, manager, |metadata| {
-        let finalizers = with(metadata, finalizer)?;
+        let finalizers = with(metadata, finalizers)?;
         Some(ObjectMeta { finalizers: Some(finalizers), ..ObjectMeta::default() })
     })
     .await
 }
 
-/// The finalizers with one more; nothing when it is there, or too late.
-fn with(metadata: &ObjectMeta, finalizer: &str) -> Option<Vec<String>> {
+/// The finalizers with some more; nothing when all are there, or it is too late.
+fn with(metadata: &ObjectMeta, finalizers: &[&str]) -> Option<Vec<String>> {
     let mut all = metadata.finalizers.clone().unwrap_or_default();
-    if metadata.deletion_timestamp.is_some() || all.iter().any(|name| name == finalizer) {
+    let missing: Vec<_> =
+        finalizers.iter().filter(|name| !all.iter().any(|there| there == *name)).collect();
+    if metadata.deletion_timestamp.is_some() || missing.is_empty() {
         return None;
     }
-    all.push(finalizer.to_owned());
+    all.extend(missing.into_iter().map(|name| (*name).to_owned()));
     Some(all)
 }
 
-/// Takes a finalizer from an object.
+/// Takes finalizers from an object.
 pub async fn release<K>(
     api: &Api<K>,
     object: &K,
     manager: &str,
-    finalizer: &str,
+    finalizers: &[&str],
 ) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
     write(api, object, manager, |metadata| {
         let all = metadata.finalizers.as_ref()?;
-        let rest: Vec<_> = all.iter().filter(|name| *name != finalizer).cloned().collect();
+        let rest: Vec<_> = all.iter().filter(|name| !finalizers.contains(&name.as_str())).cloned().collect();
         (rest.len() < all.len())
             .then(|| ObjectMeta { finalizers: Some(rest), ..ObjectMeta::default() })
     })
     .await
 }
 
-/// Makes an object belong to another, and holds it if there is a finalizer, in one write; a
-/// controller before is replaced.
+/// Makes an object belong to another, and puts finalizers on it, in one write; a controller before
+/// is replaced.
 pub async fn own<K>(
     api: &Api<K>,
     object: &K,
     manager: &str,
     owner: OwnerReference,
-    finalizer: Option<&str>,
+    finalizers: &[&str],
 ) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
@@ -78,7 +85,7 @@ where
         let is_other = |one: &OwnerReference| one.uid != owner.uid && one.controller != Some(true);
         let others = before.into_iter().filter(is_other);
         let all = others.chain([owner.clone()]).collect();
-        let finalizers = finalizer.and_then(|name| with(metadata, name));
+        let finalizers = with(metadata, finalizers);
         Some(ObjectMeta { owner_references: Some(all), finalizers, ..ObjectMeta::default() })
     })
     .await

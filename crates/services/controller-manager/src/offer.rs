@@ -7,10 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::api::{ListParams, ObjectMeta, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
-use liqo_api::keys::{event, finalizer, manager, object};
-use liqo_api::names::Cluster;
+use liqo_api::keys::{event, finalizer, label, manager, object};
+use liqo_api::names::{Cluster, ClusterId};
 use liqo_api::sharing::{ResourceOffer, ResourceOfferStatus, VirtualKubeletStatus};
 use liqo_kit::apply::Writer;
 use liqo_kit::events::{Events, Note};
@@ -18,8 +18,8 @@ use liqo_kit::keyed::Next;
 use liqo_kit::retry::Failure as _;
 use liqo_kit::watch::Key;
 use liqo_peering::controller;
-use liqo_peering::kubelet::{Kubelet, Settings};
-use liqo_peering::offer::{Action, Seen, decide};
+use liqo_peering::kubelet::{self, Kubelet, Settings};
+use liqo_peering::offer::{self, Action, Outlook, Seen, decide, finalizers, outlook};
 use tracing::warn;
 
 use crate::error::Error;
@@ -62,7 +62,9 @@ impl Offers {
     /// Brings an offer one step on.
     pub async fn reconcile(&self, key: Key) -> Result<Next, Error> {
         let offer = self.world.offers.object(&key).filter(|offer| is_copy(&**offer));
-        let Some(offer) = offer else { return Ok(Next::AwaitChange) };
+        let Some(offer) = offer else {
+            return self.await_offer(&key.namespace.unwrap_or_default()).await;
+        };
         let provider = offer.spec.provider()?;
         let foreign = self.world.cluster(&provider);
         let tenant = offer.namespace().unwrap_or_default();
@@ -70,7 +72,8 @@ impl Offers {
         let seen = Seen {
             offer: &offer,
             foreign: foreign.as_deref(),
-            has_kubelet: kubelet.is_some(),
+            kubelet: progress(kubelet.as_deref()),
+            has_node: !self.world.nodes_of(&provider).is_empty(),
             auto_accept: self.policy.auto_accept,
             patience: self.policy.patience,
         };
@@ -82,34 +85,65 @@ impl Offers {
                     if let Some(foreign) = &foreign {
                         let owner = controller(&**foreign);
                         let holds = decision.actions.contains(&Action::Hold);
-                        let hold = holds.then_some(finalizer::VIRTUAL_KUBELET);
-                        marks::own(&api, &offer, manager::RESOURCE_OFFER, owner, hold).await?;
+                        let holds: Vec<_> = finalizers().filter(|_| holds).collect();
+                        marks::own(&api, &offer, manager::RESOURCE_OFFER, owner, &holds).await?;
                         // The version that was seen is not the latest any more; the change wakes us.
                         return Ok(Next::AwaitChange);
                     }
                 }
                 Action::Hold => {
-                    let name = finalizer::VIRTUAL_KUBELET;
-                    marks::hold(&api, &offer, manager::RESOURCE_OFFER, name).await?;
+                    let all: Vec<_> = finalizers().collect();
+                    marks::hold(&api, &offer, manager::RESOURCE_OFFER, &all).await?;
                 }
                 Action::Run => {
                     if let Some(provider) = foreign.as_deref().and_then(remote) {
-                        self.run(&provider, &tenant, &offer, kubelet.as_deref()).await?;
+                        self.run(&provider, &tenant, Some(&offer), kubelet.as_deref()).await?;
+                        let message = format!("The virtual kubelet for {provider} has been started");
+                        let now = VirtualKubeletStatus::Created;
+                        self.tell(&offer, now, event::VK_CREATED, &message).await;
                     }
                 }
                 Action::Stop => {
-                    let provider = foreign.as_deref().and_then(remote);
-                    self.stop(provider.as_ref(), &tenant, &offer, kubelet.as_deref()).await?;
+                    self.stop(&provider, &tenant, kubelet.as_deref()).await?;
+                    let message =
+                        format!("The virtual kubelet of namespace {tenant} has been stopped");
+                    let now = VirtualKubeletStatus::None;
+                    self.tell(&offer, now, event::VK_DELETED, &message).await;
                 }
                 Action::RemoveNode => self.remove_node(&api, &offer).await?,
                 Action::Release => {
-                    let name = finalizer::VIRTUAL_KUBELET;
-                    marks::release(&api, &offer, manager::RESOURCE_OFFER, name).await?;
+                    let all: Vec<_> = finalizers().collect();
+                    marks::release(&api, &offer, manager::RESOURCE_OFFER, &all).await?;
                 }
             }
         }
         self.report(&api, &offer, decision.status).await?;
         Ok(Next::RequeueAfter(next(decision.again, self.policy.resync)))
+    }
+
+    /// Starts what an offer that is on its way will need, or stops it when none will come.
+    async fn await_offer(&self, tenant: &str) -> Result<Next, Error> {
+        let have = self.kubelet(tenant);
+        if self.world.received_offer(tenant).is_some() {
+            return Ok(Next::AwaitChange);
+        }
+        let request = self.world.own_request(tenant);
+        match (outlook(request.as_deref(), self.policy.auto_accept), have) {
+            (Outlook::Start, None) => {
+                let foreign = self.world.cluster_of_tenant(tenant);
+                if let Some(provider) = foreign.as_deref().and_then(remote) {
+                    self.run(&provider, tenant, None, None).await?;
+                }
+            }
+            (Outlook::Stop, Some(have)) => {
+                let id = have.labels().get(label::CLUSTER_ID);
+                if let Some(Ok(provider)) = id.map(|id| id.parse()) {
+                    self.stop(&provider, tenant, Some(&have)).await?;
+                }
+            }
+            (Outlook::Start | Outlook::Stay, Some(_)) | (Outlook::Stay | Outlook::Stop, None) => {}
+        }
+        Ok(Next::AwaitChange)
     }
 
     fn kubelet(&self, tenant: &str) -> Option<Arc<Deployment>> {
@@ -120,7 +154,7 @@ impl Offers {
         &self,
         provider: &Cluster,
         tenant: &str,
-        offer: &ResourceOffer,
+        offer: Option<&ResourceOffer>,
         have: Option<&Deployment>,
     ) -> Result<(), Error> {
         let client = || self.world.client.clone();
@@ -145,16 +179,13 @@ impl Offers {
             self.kubelets.delete(&deployments, have).await?;
         }
         written?;
-        let message = format!("The virtual kubelet for {provider} has been started");
-        self.tell(offer, VirtualKubeletStatus::Created, event::VK_CREATED, &message).await;
         Ok(())
     }
 
     async fn stop(
         &self,
-        provider: Option<&Cluster>,
+        provider: &ClusterId,
         tenant: &str,
-        offer: &ResourceOffer,
         have: Option<&Deployment>,
     ) -> Result<(), Error> {
         let client = || self.world.client.clone();
@@ -162,17 +193,14 @@ impl Offers {
             let deployments: Api<Deployment> = Api::namespaced(client(), tenant);
             self.kubelets.delete(&deployments, have).await?;
         }
-        if let Some(provider) = provider {
-            let bindings: Api<ClusterRoleBinding> = Api::all(client());
-            let name = object::virtual_kubelet_binding(&provider.unique_name());
-            let found = bindings.get_opt(&name).await;
-            let found = found.map_err(Error::request("read the rights of a virtual kubelet"))?;
-            if let Some(have) = found {
-                self.rights.delete(&bindings, &have).await?;
-            }
+        let bindings: Api<ClusterRoleBinding> = Api::all(client());
+        let params = ListParams::default().labels(&kubelet::bindings_for(provider));
+        let found = bindings.list_metadata(&params).await;
+        let found = found.map_err(Error::request("read the rights of a virtual kubelet"))?;
+        let bindings: Api<PartialObjectMeta<ClusterRoleBinding>> = Api::all(client());
+        for have in &found.items {
+            self.rights.delete(&bindings, have).await?;
         }
-        let message = format!("The virtual kubelet of namespace {tenant} has been stopped");
-        self.tell(offer, VirtualKubeletStatus::None, event::VK_DELETED, &message).await;
         Ok(())
     }
 
@@ -210,7 +238,7 @@ impl Offers {
         let reason = event::PEER_NOT_CLEANED;
         let note = Note { warning: true, reason, action: "Offload", message: &message };
         self.events.tell(offer, note).await;
-        marks::release(api, offer, manager::RESOURCE_OFFER, finalizer::NODE).await
+        marks::release(api, offer, manager::RESOURCE_OFFER, &[finalizer::NODE]).await
     }
 
     async fn report(
@@ -234,5 +262,15 @@ impl Offers {
             Err(_) if offer.metadata.deletion_timestamp.is_some() => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// How far a virtual kubelet is.
+fn progress(kubelet: Option<&Deployment>) -> offer::Kubelet {
+    let runs = |kubelet: &Deployment| kubelet.status.as_ref()?.ready_replicas;
+    match kubelet {
+        None => offer::Kubelet::Missing,
+        Some(kubelet) if runs(kubelet).unwrap_or_default() > 0 => offer::Kubelet::Running,
+        Some(_) => offer::Kubelet::Starting,
     }
 }

@@ -170,7 +170,7 @@ impl Requests {
     ) -> Result<(), Error> {
         let Some(foreign) = foreign else { return Ok(()) };
         let api = self.requests_in(request);
-        marks::own(&api, request, manager::RESOURCE_REQUEST, controller(foreign), None).await
+        marks::own(&api, request, manager::RESOURCE_REQUEST, controller(foreign), &[]).await
     }
 
     async fn offer(

@@ -143,8 +143,13 @@ impl Routes {
 
     fn request(&self, world: &World, key: &Key) -> Vec<Wake> {
         let mut found = self.in_tenant(world, key);
-        if world.requests.object(key).is_none_or(|request| is_copy(&*request)) {
+        let request = world.requests.object(key);
+        if request.as_ref().is_none_or(|request| is_copy(&**request)) {
             found.push((self.requests.clone(), key.clone()));
+        }
+        if request.is_none_or(|request| !is_copy(&*request)) {
+            // An offer may be on its way, or will not come.
+            found.push((self.offers.clone(), key.clone()));
         }
         found
     }
@@ -189,7 +194,8 @@ impl Routes {
     fn kubelet(&self, world: &World, key: &Key) -> Vec<Wake> {
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let offer = world.received_offer(namespace);
-        offer.map(|offer| (self.offers.clone(), Key::of(&*offer))).into_iter().collect()
+        // Without an offer, where it lies says enough.
+        vec![(self.offers.clone(), offer.map_or_else(|| key.clone(), |offer| Key::of(&*offer)))]
     }
 
     fn node(&self, world: &World, key: &Key) -> Vec<Wake> {

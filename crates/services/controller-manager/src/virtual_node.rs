@@ -47,7 +47,7 @@ impl VirtualNodes {
             return Ok(Next::AwaitChange);
         };
         let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.world.client.clone());
-        marks::hold(&nodes, &*node, manager::VIRTUAL_NODE, finalizer::VIRTUAL_NODE).await?;
+        marks::hold(&nodes, &*node, manager::VIRTUAL_NODE, &[finalizer::VIRTUAL_NODE]).await?;
         let want = namespace_map(&provider, tenant, controller(&*node));
         let have = self.world.maps.object(&Key::of(&want));
         if have.is_none_or(|have| !is_already(&want, &have)) {
@@ -73,7 +73,7 @@ impl VirtualNodes {
         }
         if own.is_empty() {
             let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.world.client.clone());
-            marks::release(&nodes, node, manager::VIRTUAL_NODE, finalizer::VIRTUAL_NODE).await?;
+            marks::release(&nodes, node, manager::VIRTUAL_NODE, &[finalizer::VIRTUAL_NODE]).await?;
         }
         Ok(Next::AwaitChange)
     }

@@ -47,7 +47,7 @@ impl ForeignClusters {
             Action::Label => self.label(&found.foreign, remote).await?,
             Action::Hold => {
                 let name = finalizer::API_SERVER_CHECKER;
-                marks::hold(&clusters, &found.foreign, manager::FOREIGN_CLUSTER, name).await?;
+                marks::hold(&clusters, &found.foreign, manager::FOREIGN_CLUSTER, &[name]).await?;
             }
             Action::Release => self.release(&found.foreign).await?,
             Action::Bind(grant) => self.bind(*grant, tenant, remote).await?,
@@ -91,7 +91,7 @@ impl ForeignClusters {
     async fn release(&self, foreign: &ForeignCluster) -> Result<(), Error> {
         let api: Api<ForeignCluster> = Api::all(self.world.client.clone());
         let name = finalizer::API_SERVER_CHECKER;
-        marks::release(&api, foreign, manager::FOREIGN_CLUSTER, name).await
+        marks::release(&api, foreign, manager::FOREIGN_CLUSTER, &[name]).await
     }
 
     async fn label(&self, foreign: &ForeignCluster, remote: &Cluster) -> Result<(), Error> {

@@ -52,12 +52,12 @@ impl Hosting {
         let is_ending = map.metadata.deletion_timestamp.is_some();
         if !is_ending {
             let name = finalizer::NAMESPACE_MAP;
-            marks::hold(&api, &map, manager::NAMESPACE_MAP, name).await?;
+            marks::hold(&api, &map, manager::NAMESPACE_MAP, &[name]).await?;
         }
         let entries = self.entries(&map, &consumer);
         if is_ending && entries.is_empty() {
             let name = finalizer::NAMESPACE_MAP;
-            marks::release(&api, &map, manager::NAMESPACE_MAP, name).await?;
+            marks::release(&api, &map, manager::NAMESPACE_MAP, &[name]).await?;
             return Ok(Next::AwaitChange);
         }
         let mut status = NamespaceMapStatus::default();

@@ -65,7 +65,7 @@ impl Namespaces {
             }
         } else {
             let name = finalizer::NAMESPACE_OFFLOADING;
-            marks::hold(&api, &offloading, writer, name).await?;
+            marks::hold(&api, &offloading, writer, &[name]).await?;
         }
         let now = Timestamp::now();
         let seen = self.clusters(now);
@@ -80,7 +80,7 @@ impl Namespaces {
         }
         if decision.is_over {
             let name = finalizer::NAMESPACE_OFFLOADING;
-            marks::release(&api, &offloading, writer, name).await?;
+            marks::release(&api, &offloading, writer, &[name]).await?;
             return Ok(Next::AwaitChange);
         }
         report(&api, &offloading, &decision.status).await?;
