@@ -229,9 +229,12 @@ impl Lab {
         let ingress = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}});
         let (params, patch) = (PatchParams::default(), Patch::Merge(ingress));
         services.patch_status("liqo-auth", &params, &patch).await.unwrap();
+        let text = self.fails(&["status"]).await;
+        assert!(text.contains("✖ the load balancer of the gateway"), "{text}");
+        services.patch_status("liqo-gateway", &params, &patch).await.unwrap();
 
         let text = self.works(&["status"]).await;
-        for line in ["https://192.0.2.9 ", "Status: External", "https://192.0.2.1:6443"] {
+        for line in ["https://192.0.2.9 ", "udp://192.0.2.9:5871", "https://192.0.2.1:6443"] {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(!text.contains("liqo-metric-agent"), "{text}");

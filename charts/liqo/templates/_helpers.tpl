@@ -202,11 +202,9 @@ volumeMounts:
 {{- required "give discovery.config.clusterName: peers know the cluster by it" .Values.discovery.config.clusterName -}}
 {{- end -}}
 
-{{/*
-Whether Liqo connects the clusters' networks. The gateway, the routes and the network manager are not
-part of this version yet, so for now something else has to, whatever networking.internal says.
-*/}}
+{{/* Whether Liqo connects the clusters' networks. */}}
 {{- define "liqo.fabric" -}}
+{{- if .Values.networking.internal -}}true{{- end -}}
 {{- end -}}
 
 {{/* What all webhooks have in common, but for the rules. */}}

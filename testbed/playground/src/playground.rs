@@ -106,6 +106,7 @@ impl Playground {
             self.wire(&plan)?;
             plan
         };
+        preflight::watches(plan.clusters.iter().map(|cluster| cluster.nodes.len()).sum())?;
         let clusters =
             plan.clusters.iter().map(|cluster| self.raise(&plan, cluster, &engine, &archives));
         // Many that start at once keep each other from starting in time.

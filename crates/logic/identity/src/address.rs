@@ -64,7 +64,7 @@ pub fn authentication(service: &Service, nodes: &[Node]) -> Result<String, Unkno
 }
 
 /// The address and the port at which peers reach a Service.
-pub fn place(service: &Service, nodes: &[Node]) -> Result<(String, String), Unknown> {
+fn place(service: &Service, nodes: &[Node]) -> Result<(String, String), Unknown> {
     let address = address_of(service, nodes)?;
     Ok((address, port_of(service).ok_or(Unknown::Inside)?))
 }

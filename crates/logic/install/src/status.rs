@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Container, Node, Pod, Service};
 use liqo_api::keys::{component, object};
 use liqo_api::net::IpamStorageSpec;
 use liqo_identity::address;
+use liqo_network_exchange::gateway;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -290,12 +291,9 @@ impl Seen {
             (path("clusterIDOverride"), path("clusterName"))
         });
         let labels = self.setting("/discovery/config/clusterLabels").cloned();
-        let place = |service: Option<&Service>, name: &str| {
-            let service = service.ok_or_else(|| format!("service {name} is not there"))?;
-            address::place(service, &self.nodes).map_err(|error| error.to_string())
-        };
         let gateway = || {
-            let place = place(self.gateway.as_ref(), object::GATEWAY);
+            let place = gateway::endpoint(self.gateway.as_ref());
+            let place = place.map_err(|error| error.to_string());
             Endpoint::of(place.map(|(address, port)| format!("udp://{address}:{port}")))
         };
         let auth = match &self.auth {

@@ -57,14 +57,18 @@ pub enum NoGateway {
 
 /// What peers are told of our gateway.
 pub fn gateway(service: Option<&Service>, key: Option<&Secret>) -> Result<Gateway, NoGateway> {
-    let service = service.ok_or(NoGateway::NoService)?;
-    let address = address(service)?;
-    let port = port(service)?;
+    let (address, port) = endpoint(service)?;
     let key = key.ok_or(NoGateway::NoKey)?;
     let data = key.data.as_ref().and_then(|data| data.get(secret::WIREGUARD_PUBLIC_KEY));
     let text = data.and_then(|data| std::str::from_utf8(&data.0).ok()).map(str::trim);
     let public_key = text.filter(|text| is_key(text)).ok_or(NoGateway::BadKey)?.to_owned();
     Ok(Gateway { address, port, public_key })
+}
+
+/// The address and the port at which peers reach our gateway.
+pub fn endpoint(service: Option<&Service>) -> Result<(String, u16), NoGateway> {
+    let service = service.ok_or(NoGateway::NoService)?;
+    Ok((address(service)?, port(service)?))
 }
 
 /// Whether a text is a WireGuard key.

@@ -12,6 +12,10 @@ use crate::node_files::PLUGIN_FOLDERS;
 
 /// The room a few clusters need.
 const ROOM: u64 = 4 << 30;
+/// How many watches of files a user may have, and how many of them a node's programs need.
+const WATCHES: &str = "/proc/sys/fs/inotify/max_user_instances";
+const WATCHES_OF_A_NODE: usize = 64;
+
 /// What is run, and the Debian package it is in.
 const TOOLS: [(&str, &str); 10] = [
     ("containerd", "containerd"),
@@ -45,6 +49,18 @@ pub fn machine(home: &Path) -> Result<()> {
     let disk = nix::sys::statvfs::statvfs(home).context("ask how full the disk is")?;
     let free = disk.blocks_available() * disk.fragment_size();
     enough_room(home, free)
+}
+
+/// Sees to it that so many nodes can watch their files: Linux allows few of that by itself.
+///
+/// The limit is of the machine and stays raised; a higher one is kept.
+pub fn watches(nodes: usize) -> Result<()> {
+    let limit = std::fs::read_to_string(WATCHES).with_context(|| format!("read {WATCHES}"))?;
+    let enough = nodes * WATCHES_OF_A_NODE;
+    if limit.trim().parse::<usize>().is_ok_and(|limit| limit >= enough) {
+        return Ok(());
+    }
+    std::fs::write(WATCHES, enough.to_string()).with_context(|| format!("raise {WATCHES}"))
 }
 
 /// Waits for one's turn among all playgrounds of this machine; it ends with the value.

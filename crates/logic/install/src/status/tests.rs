@@ -198,8 +198,9 @@ fn healthy() -> Seen {
         "liqo-gateway",
     ];
     let service = |name: &str, port: u16| -> Service {
-        read(json!({"metadata": {"name": name},
-            "spec": {"type": "NodePort", "ports": [{"port": 443, "nodePort": port}]}}))
+        let active = json!({"net.liqo.io/gatewayNodeIP": "192.0.2.1"});
+        read(json!({"metadata": {"name": name, "annotations": active}, "spec": {"type": "NodePort",
+            "ports": [{"name": "wireguard", "port": 443, "nodePort": port}]}}))
     };
     let ipam = json!({"prefixes": {}, "pools": [], "reservedSubnets": ["192.168.0.0/24"],
         "clusterSubnets": {}, "externalCIDR": "10.201.0.0/16", "podCIDR": "10.200.0.0/16",
