@@ -150,7 +150,7 @@ fn peer(lab: &Lab) -> Result<()> {
     }
     let row: Vec<&str> = shown.lines().nth(1).unwrap_or_default().split_whitespace().collect();
     ensure!(
-        row[..6] == ["milan", "OutOfBand", "Established", "None", "External", "Established"],
+        row[..6] == ["milan", "OutOfBand", "Established", "None", "Established", "Established"],
         "{row:?}"
     );
     eventually(SOON, "the provider knows it, too", || {

@@ -1,0 +1,222 @@
+//! Pods of two clusters reach each other, even if both clusters have the very same addresses.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use liqo_testkit::{Lab, Scenario, eventually};
+use serde_json::Value;
+
+const SOON: Duration = Duration::from_mins(1);
+const NODES: [&str; 2] = ["rome-1", "rome-2"];
+const SERVICE: &str = "liqo-demo.liqo-demo.svc.cluster.local";
+
+fn main() -> ExitCode {
+    let (keep, kept) = channel();
+    Scenario::on("overlap")
+        .fact("two clusters with the same networks are installed", install)
+        .fact("they are peered, and their networks connected", move |lab| {
+            keep.send(kernel(lab)?)?;
+            peer(lab)
+        })
+        .fact(
+            "the tutorial: a pod here and a pod there answer, and so does their Service",
+            tutorial,
+        )
+        .fact("a pod reaches its Service from the other cluster, too", from_there)
+        .fact("every node reaches a pod of the other cluster", from_nodes)
+        .fact("a pod reaches the API server of its home from the other cluster", api_server)
+        .fact("large answers arrive", large)
+        .fact("what is removed from a node is put back", repaired)
+        .fact("a gateway that is killed comes back", killed)
+        .fact("a gateway that stands by takes over", stand_by)
+        .fact("the status tells of the tunnel", told)
+        .fact("unpeering leaves nothing in the kernel", move |lab| unpeer(lab, &kept.recv()?))
+        .run()
+}
+
+fn example(file: &str) -> String {
+    format!("{}/../../examples/hello-world/{file}.yaml", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn install(lab: &Lab) -> Result<()> {
+    lab.load_liqo(&["rome", "milan"])?;
+    for cluster in ["rome", "milan"] {
+        let words = format!("install kubeadm --cluster-name {cluster} --service-type NodePort");
+        lab.liqoctl(cluster, &words)?;
+        let said = lab.liqoctl(cluster, "status")?;
+        ensure!(said.contains("Network gateway:           udp://"), "{said}");
+    }
+    Ok(())
+}
+
+/// Rules, routes and filters of the nodes of rome.
+fn kernel(lab: &Lab) -> Result<Vec<String>> {
+    let mut all = vec![];
+    for node in NODES {
+        for words in
+            ["ip rule", "ip route show table 18952 2>/dev/null || true", "nft list table ip liqo"]
+        {
+            all.push(format!("{node}: {words}\n{}", on(lab, node, words)?));
+        }
+    }
+    Ok(all)
+}
+
+fn on(lab: &Lab, node: &str, command: &str) -> Result<String> {
+    lab.playground(&["exec", node, "bash", "-c", command])
+}
+
+fn peer(lab: &Lab) -> Result<()> {
+    lab.liqoctl("rome", &lab.peer_command("milan")?)?;
+    let row = lab.kubectl("rome", "get foreignclusters milan --no-headers")?;
+    let row: Vec<&str> = row.split_whitespace().collect();
+    ensure!(
+        row[..6] == ["milan", "OutOfBand", "Established", "None", "Established", "Established"]
+    );
+    let words = "get tunnelendpoints -A -o jsonpath={.items[0].spec.remoteNATPodCIDR}";
+    let remapped = lab.kubectl("rome", words)?;
+    ensure!(!remapped.is_empty() && remapped != "None" && remapped != "10.10.0.0/16", "{remapped}");
+    Ok(())
+}
+
+fn tutorial(lab: &Lab) -> Result<()> {
+    lab.kubectl("rome", "create namespace liqo-demo")?;
+    lab.liqoctl("rome", "offload namespace liqo-demo")?;
+    lab.kubectl("rome", &format!("apply -n liqo-demo -f {}", example("manifest")))?;
+    lab.kubectl("rome", &format!("apply -f {}", example("client")))?;
+    let pods = "pod/nginx-local pod/nginx-remote";
+    lab.kubectl("rome", &format!("wait -n liqo-demo --for=condition=Ready {pods} --timeout=60s"))?;
+    lab.ready("rome", &["client"])?;
+    for pod in ["nginx-local", "nginx-remote"] {
+        let address = address(lab, pod)?;
+        let said = eventually(SOON, pod, || lab.ask("rome", "client", &address))?;
+        ensure!(said["pod"] == pod, "{said}");
+    }
+    both_answer(|| lab.ask("rome", "client", SERVICE))
+}
+
+/// The address of a pod, as rome knows it.
+fn address(lab: &Lab, pod: &str) -> Result<String> {
+    lab.kubectl("rome", &format!("get pod -n liqo-demo {pod} -o jsonpath={{.status.podIP}}"))
+}
+
+/// Asks until the pod here and the pod there have answered.
+fn both_answer(ask: impl Fn() -> Result<Value>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    eventually(SOON, "both pods answer", || {
+        seen.insert(ask()?["pod"].to_string());
+        ensure!(seen.len() == 2, "answered so far: {seen:?}");
+        Ok(())
+    })
+}
+
+fn from_there(lab: &Lab) -> Result<()> {
+    both_answer(|| {
+        let said =
+            lab.kubectl("rome", "exec -n liqo-demo nginx-remote -- curl -s -f -m 3 liqo-demo")?;
+        Ok(serde_json::from_str(&said)?)
+    })
+}
+
+fn from_nodes(lab: &Lab) -> Result<()> {
+    let address = address(lab, "nginx-remote")?;
+    for node in NODES {
+        let ask = format!(
+            "exec 3<>/dev/tcp/{address}/80; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; timeout 3 cat <&3"
+        );
+        let said = eventually(SOON, node, || on(lab, node, &ask))?;
+        ensure!(said.contains("nginx-remote"), "{node}: {said}");
+    }
+    Ok(())
+}
+
+fn api_server(lab: &Lab) -> Result<()> {
+    let ask = "demo wait-for $KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT --max-time 3";
+    let words = ["exec", "-n", "liqo-demo", "nginx-remote", "--", "sh", "-c", ask];
+    eventually(SOON, "the API server", || lab.kubectl_words("rome", &words)).map(drop)
+}
+
+fn large(lab: &Lab) -> Result<()> {
+    let url = format!("{}/bytes/1048576", address(lab, "nginx-remote")?);
+    let ask = format!("curl -s -f --max-time 10 {url} | wc -c");
+    let said = lab.kubectl_words("rome", &["exec", "client", "--", "sh", "-c", &ask])?;
+    ensure!(said.trim() == "1048576", "{said}");
+    Ok(())
+}
+
+/// Packets go from rome to milan.
+fn flows(lab: &Lab) -> Result<()> {
+    let address = address(lab, "nginx-remote")?;
+    eventually(SOON, "the pod over there answers", || lab.ask("rome", "client", &address)).map(drop)
+}
+
+fn repaired(lab: &Lab) -> Result<()> {
+    let whole = kernel(lab)?;
+    for (node, damage) in [
+        ("rome-1", "ip route flush table 18952"),
+        ("rome-1", "nft delete table ip liqo"),
+        ("rome-2", "ip rule del table 18952"),
+    ] {
+        on(lab, node, damage)?;
+        eventually(SOON, damage, || {
+            let now = kernel(lab)?;
+            ensure!(now == whole, "{node} after {damage}: {now:#?}");
+            Ok(())
+        })?;
+    }
+    flows(lab)
+}
+
+/// Ends the process of the active gateway without a word; the name of its pod.
+fn kill_gateway(lab: &Lab) -> Result<String> {
+    let pod = active(lab)?;
+    let node =
+        lab.kubectl("rome", &format!("get pod -n liqo {pod} -o jsonpath={{.spec.nodeName}}"))?;
+    on(lab, &node, "pkill -9 -f '^/usr/bin/liqo gateway'")?;
+    Ok(pod)
+}
+
+/// The pod of the active gateway.
+fn active(lab: &Lab) -> Result<String> {
+    let words = "get pods -n liqo -l net.liqo.io/gateway=active -o name";
+    let pods = lab.kubectl("rome", words)?;
+    let name = pods.trim().strip_prefix("pod/").filter(|name| !name.contains('\n'));
+    Ok(name.with_context(|| format!("one gateway is active: {pods:?}"))?.to_owned())
+}
+
+fn killed(lab: &Lab) -> Result<()> {
+    kill_gateway(lab)?;
+    flows(lab)
+}
+
+fn stand_by(lab: &Lab) -> Result<()> {
+    lab.kubectl("rome", "scale -n liqo deployment/liqo-gateway --replicas=2")?;
+    lab.kubectl("rome", "rollout status -n liqo deployment/liqo-gateway --timeout=60s")?;
+    let before = kill_gateway(lab)?;
+    eventually(SOON, "the other gateway is active", || {
+        let now = active(lab)?;
+        ensure!(now != before, "{now} still is");
+        Ok(())
+    })?;
+    flows(lab)
+}
+
+fn told(lab: &Lab) -> Result<()> {
+    let row = lab.kubectl("rome", "get tunnelendpoints -A --no-headers")?;
+    ensure!(row.contains("Connected"), "{row}");
+    let said = lab.liqoctl("rome", "status peer milan --verbose")?;
+    ensure!(said.contains("Established"), "{said}");
+    Ok(())
+}
+
+fn unpeer(lab: &Lab, before: &[String]) -> Result<()> {
+    lab.liqoctl("rome", "unpeer out-of-band milan")?;
+    eventually(SOON, "the kernel is as it was", || {
+        let now = kernel(lab)?;
+        ensure!(now == before, "before: {before:#?}\nnow: {now:#?}");
+        Ok(())
+    })
+}
