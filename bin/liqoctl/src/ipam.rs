@@ -10,7 +10,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Portforwarder};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use liqo_api::keys::{component, label, port};
 use liqo_api::names::ClusterId;
 use liqo_wire::ipam::ipam_client::IpamClient;
@@ -46,7 +46,7 @@ impl Ipam {
             .fields("status.phase=Running");
         let found = pods.list(&running).await.map_err(|error| Failure::new(what, error))?;
         let pod = found.items.iter().find(|pod| pod.metadata.deletion_timestamp.is_none());
-        let pod = pod.map(|pod| pod.name_any()).ok_or_else(|| {
+        let pod = pod.map(kube::ResourceExt::name_any).ok_or_else(|| {
             Failure::text(format!("{what}: no pod of it runs in namespace {namespace}"))
                 .hint("See with `liqoctl status` how liqo-network-manager does.")
         })?;

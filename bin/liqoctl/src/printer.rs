@@ -179,8 +179,8 @@ impl Report for Step<'_> {
 #[cfg(test)]
 impl Printer {
     /// Writes to memory.
-    pub fn memory(styled: bool, verbose: bool) -> (Self, std::sync::Arc<Mutex<Vec<u8>>>) {
-        struct Shared(std::sync::Arc<Mutex<Vec<u8>>>);
+    pub fn memory(styled: bool, verbose: bool) -> (Self, Arc<Mutex<Vec<u8>>>) {
+        struct Shared(Arc<Mutex<Vec<u8>>>);
         impl Write for Shared {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.0.lock().unwrap().extend(bytes);
@@ -190,7 +190,7 @@ impl Printer {
                 Ok(())
             }
         }
-        let kept = std::sync::Arc::<Mutex<Vec<u8>>>::default();
+        let kept = Arc::<Mutex<Vec<u8>>>::default();
         (Self::new(Box::new(Shared(kept.clone())), styled, verbose), kept)
     }
 }

@@ -13,6 +13,7 @@ const PREFIX: &str = "--remote-";
 /// Which cluster the other one is
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Options of the remote cluster")]
+#[expect(clippy::struct_field_names, reason = "the names of fields tell flags from each other")]
 pub struct RemoteArguments {
     /// Path of the kubeconfig of the remote cluster
     #[arg(long = "remote-kubeconfig", value_name = "FILE")]

@@ -103,64 +103,108 @@ async fn peer(
     let far = other.arguments.cluster(printer.is_verbose());
     let sides = Sides::find((cluster, namespace), (&far, &other.remote_namespace), printer).await?;
     let Sides { local, remote } = &sides;
-    let (here, there) = (local.equipment().await?, remote.equipment().await?);
-    let known_here = local.known(&remote.cluster).await?;
-    let known_there = remote.known(&local.cluster).await?;
-    let tenant_here = local.tenant(&remote.cluster, time).await?;
-    let tenant_there = remote.tenant(&local.cluster, time).await?;
-    tell((local, &here, &tenant_here), (remote, &tenant_there), time).await?;
-    tell((remote, &there, &tenant_there), (local, &tenant_here), time).await?;
-    let of_local = export(local, here.inside, &remote.cluster, time).await?;
-    let of_remote = export(remote, there.inside, &local.cluster, time).await?;
-    let name_here =
-        introduce(local, (remote, of_remote, &there), known_here.as_ref(), time).await?;
-    let name_there =
-        introduce(remote, (local, of_local, &here), known_there.as_ref(), time).await?;
-    ask(local, &name_here, time).await?;
+    let mut here = Party::of(local, &remote.cluster, time).await?;
+    let mut there = Party::of(remote, &local.cluster, time).await?;
+    here.tenant = local.tenant(&remote.cluster, time).await?;
+    there.tenant = remote.tenant(&local.cluster, time).await?;
+    Box::pin(tell(&here, &there, time)).await?;
+    Box::pin(tell(&there, &here, time)).await?;
+    here.outside = Box::pin(export(&here, &remote.cluster, time)).await?;
+    there.outside = Box::pin(export(&there, &local.cluster, time)).await?;
+    here.name = introduce(&here, &there, time).await?;
+    there.name = introduce(&there, &here, time).await?;
+    here.ask(time).await?;
     if arguments.bidirectional {
-        ask(remote, &name_there, time).await?;
-    } else if known_there
-        .is_some_and(|known| known.spec.outgoing_peering_enabled == PeeringEnabled::Yes)
-    {
+        there.ask(time).await?;
+    } else if there.is_user() {
         remote.printer.info(format!("It goes on using resources of {}", local.cluster.name));
     }
     let acquainted = Span { after: None, last: Phase::Authentication };
     let used = Span { after: Some(Phase::Authentication), last: Phase::Node };
-    let both = [(local, &name_here), (remote, &name_there)];
-    let users = both.iter().take(if arguments.bidirectional { 2 } else { 1 });
-    let waits = both.iter().map(|side| (side, acquainted));
-    for ((side, name), span) in waits.chain(users.map(|side| (side, used))) {
-        let done = wait::until(&side.client, name, span, time.left(), &side.printer);
+    let mut waits = vec![(&here, acquainted), (&there, acquainted), (&here, used)];
+    if arguments.bidirectional {
+        waits.push((&there, used));
+    }
+    for (party, span) in waits {
+        let side = party.side;
+        let done = wait::until(&side.client, &party.name, span, time.left(), &side.printer);
         Box::pin(done).await.map_err(|error| {
-            let failure = error.failure().about(side.scope);
-            failure.hint(format!(
+            let (one, other) = (&here.equipment.gateway, &there.equipment.gateway);
+            error.failure().about(side.scope).hint(format!(
                 "The gateways are at {}:{}/udp (local) and {}:{}/udp (remote): one has to reach the \
                  other, through all firewalls.",
-                here.gateway.address, here.gateway.port, there.gateway.address, there.gateway.port,
+                one.address, one.port, other.address, other.port,
             ))
         })?;
     }
     Ok(())
 }
 
+/// One of the two that are introduced to each other.
+struct Party<'a> {
+    side: &'a Side,
+    equipment: Equipment,
+    /// The ForeignCluster of the other one, before.
+    known: Option<ForeignCluster>,
+    /// The namespace that is kept for the other one.
+    tenant: String,
+    /// Where the other one finds its services.
+    outside: Reached,
+    /// What the ForeignCluster of the other one is called.
+    name: String,
+}
+
+impl<'a> Party<'a> {
+    async fn of(side: &'a Side, other: &Cluster, time: Time) -> Result<Self, Failure> {
+        let equipment = side.equipment().await?;
+        let mut known = side.known(other).await?;
+        if let Some(ending) = known.take_if(|known| known.metadata.deletion_timestamp.is_some()) {
+            let name = ending.name_any();
+            let _step = side.printer.start(format!("Waiting for the end of ForeignCluster {name}"));
+            side.gone(&Api::all(side.client.clone()), &ending, time).await?;
+        }
+        let (tenant, name, outside) = (String::new(), String::new(), equipment.inside);
+        Ok(Self { side, equipment, known, tenant, outside, name })
+    }
+
+    /// Whether it uses resources of the other one already.
+    fn is_user(&self) -> bool {
+        let wanted = self.known.as_ref().map(|known| known.spec.outgoing_peering_enabled);
+        wanted == Some(PeeringEnabled::Yes)
+    }
+
+    /// Asks for resources of the other one.
+    async fn ask(&self, time: Time) -> Result<(), Failure> {
+        let Self { side, name, .. } = self;
+        if !self.is_user() {
+            let clusters: Api<ForeignCluster> = Api::all(side.client.clone());
+            let wanted = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "Yes" } }));
+            let patched = despite_restarts(time.left(), &side.printer, async || {
+                clusters.patch(name, &PatchParams::default(), &wanted).await
+            });
+            patched.await.map_err(|error| super::unknown(name, error).about(side.scope))?;
+        }
+        let text = format!("Outgoing peering activated to the remote cluster {name}");
+        side.printer.success(text);
+        Ok(())
+    }
+}
+
 /// Tells one cluster's network to the other, and the answer back.
-async fn tell(
-    (from, equipment, namespace): (&Side, &Equipment, &str),
-    (to, far_namespace): (&Side, &str),
-    time: Time,
-) -> Result<(), Failure> {
-    let word = by_hand::word(&to.cluster, namespace, equipment.networks, &equipment.gateway);
-    let copy = by_hand::copy(&word, &from.cluster, far_namespace);
-    let words: Api<NetworkConfig> = Api::namespaced(from.client.clone(), namespace);
-    let copies: Api<NetworkConfig> = Api::namespaced(to.client.clone(), far_namespace);
+async fn tell(one: &Party<'_>, other: &Party<'_>, time: Time) -> Result<(), Failure> {
+    let (from, to) = (one.side, other.side);
+    let Equipment { networks, gateway, .. } = &one.equipment;
+    let word = by_hand::word(&to.cluster, &one.tenant, *networks, gateway);
+    let copy = by_hand::copy(&word, &from.cluster, &other.tenant);
+    let words: Api<NetworkConfig> = Api::namespaced(from.client.clone(), &one.tenant);
+    let copies: Api<NetworkConfig> = Api::namespaced(to.client.clone(), &other.tenant);
     let word = write(from, &words, &word, time).await?;
-    let copy = write(to, &copies, &copy, time).await?;
+    let name = write(to, &copies, &copy, time).await?.name_any();
     let step =
         to.printer.start(format!("Waiting for a place for the network of {}", from.cluster.name));
     let what = format!(
-        "the network manager of the {} cluster has not answered NetworkConfig {far_namespace}/{}",
-        to.scope,
-        copy.name_any()
+        "the network manager of the {} cluster has not answered NetworkConfig {}/{}",
+        to.scope, other.tenant, name
     );
     let check = format!(
         "See the log of liqo-network-manager in the {} cluster: `kubectl logs -n {} -l {}={}`.",
@@ -169,7 +213,8 @@ async fn tell(
         label::APP_NAME,
         liqo_api::keys::component::NETWORK_MANAGER
     );
-    let answer = time.bound(what, check, answered(to, &copies, &copy.name_any())).await?;
+    let answer = Box::pin(answered(to, &copies, &name));
+    let answer = time.bound(what, check, answer).await?;
     step.done(format!("The network of {} {}", from.cluster.name, called(&answer)));
     if word.status.as_ref() == Some(&answer) {
         return Ok(());
@@ -218,15 +263,12 @@ async fn answered(
     loop {
         let next = match &refusal {
             // It may be about what was said before.
-            Some(why) => match timeout_at(end, news.next()).await {
-                Ok(next) => next,
-                Err(_) => {
-                    let what = "it refuses the network of the other cluster";
-                    return Err(Failure::text(format!("{what}: {why}")).about(side.scope).hint(
-                        "Free the network it collides with, or give one of the clusters others.",
-                    ));
-                }
-            },
+            Some(why) => timeout_at(end, news.next()).await.map_err(|_| {
+                let what = "it refuses the network of the other cluster";
+                Failure::text(format!("{what}: {why}")).about(side.scope).hint(
+                    "Free the network that it collides with, or give one of the clusters others.",
+                )
+            })?,
             None => news.next().await,
         };
         let Some(next) = next else {
@@ -252,24 +294,26 @@ fn called(answer: &NetworkConfigStatus) -> String {
 }
 
 /// Exports the services of one cluster to the other: where that one finds them.
-async fn export(
-    side: &Side,
-    inside: Reached,
-    to: &Cluster,
-    time: Time,
-) -> Result<Reached, Failure> {
+async fn export(party: &Party<'_>, to: &Cluster, time: Time) -> Result<Reached, Failure> {
+    let (side, inside) = (party.side, party.equipment.inside);
     let step = side.printer.start(format!("Exporting the services to {}", to.name));
     let what = format!("the network manager of the {} cluster does not translate yet", side.scope);
-    let check = "See its log: `kubectl logs -n liqo deployment/liqo-network-manager`.";
-    time.bound(&what, check, translated(side, to)).await?;
+    let check = format!(
+        "See its log: `kubectl logs -n {} deployment/{}`.",
+        side.namespace,
+        object::NETWORK_MANAGER
+    );
+    time.bound(&what, &check, Box::pin(translated(side, to))).await?;
     let work = async {
         let mut ipam = Ipam::connect(&side.client, &side.namespace).await?;
         let proxy = ipam.map(&to.id, inside.proxy.address).await?;
         let auth = ipam.map(&to.id, inside.auth.address).await?;
         Ok((proxy, auth))
     };
-    let (proxy, auth) =
-        time.bound(&what, check, work).await.map_err(|failure| failure.about(side.scope))?;
+    let (proxy, auth) = time
+        .bound(&what, &check, Box::pin(work))
+        .await
+        .map_err(|failure| failure.about(side.scope))?;
     let reached = Reached {
         auth: Place { address: auth, ..inside.auth },
         proxy: Place { address: proxy, ..inside.proxy },
@@ -291,16 +335,12 @@ async fn translated(side: &Side, peer: &Cluster) -> Result<(), Failure> {
 }
 
 /// Makes a cluster known to the other; by which name it is.
-async fn introduce(
-    side: &Side,
-    (other, reached, equipment): (&Side, Reached, &Equipment),
-    known: Option<&ForeignCluster>,
-    time: Time,
-) -> Result<String, Failure> {
-    let token =
-        home::store_token(&side.client, &side.namespace, &other.cluster.id, &equipment.token).await;
-    token.map_err(|failure| failure.about(side.scope))?;
-    let wanted = in_band::foreign(&other.cluster, reached, known);
+async fn introduce(party: &Party<'_>, other: &Party<'_>, time: Time) -> Result<String, Failure> {
+    let (side, known, remote) = (party.side, party.known.as_ref(), &other.side.cluster);
+    let token = &other.equipment.token;
+    let stored = home::store_token(&side.client, &side.namespace, &remote.id, token).await;
+    stored.map_err(|failure| failure.about(side.scope))?;
+    let wanted = in_band::foreign(remote, other.outside, known);
     let name = wanted.name_any();
     if known.is_none_or(|known| known.spec != wanted.spec) {
         let clusters: Api<ForeignCluster> = Api::all(side.client.clone());
@@ -309,16 +349,4 @@ async fn introduce(
         side.printer.success(format!("The cluster {name} is introduced"));
     }
     Ok(name)
-}
-
-/// Asks for resources of a cluster.
-async fn ask(side: &Side, name: &str, time: Time) -> Result<(), Failure> {
-    let clusters: Api<ForeignCluster> = Api::all(side.client.clone());
-    let wanted = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "Yes" } }));
-    let patched = despite_restarts(time.left(), &side.printer, async || {
-        clusters.patch(name, &PatchParams::default(), &wanted).await
-    });
-    patched.await.map_err(|error| super::unknown(name, error).about(side.scope))?;
-    side.printer.success(format!("Outgoing peering activated to the remote cluster {name}"));
-    Ok(())
 }

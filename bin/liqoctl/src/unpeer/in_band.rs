@@ -70,7 +70,7 @@ async fn unpeer(
         match find(side, other).await? {
             Some(cluster) => known.push((side, other, cluster)),
             None => {
-                side.printer.warn(format!("The cluster {} is not known here", other.cluster.name))
+                side.printer.warn(format!("The cluster {} is not known here", other.cluster.name));
             }
         }
     }
@@ -78,7 +78,7 @@ async fn unpeer(
         disable(side, cluster, time).await?;
     }
     for (side, _, cluster) in &known {
-        given_back(side, cluster, time).await?;
+        Box::pin(given_back(side, cluster, time)).await?;
     }
     for (side, other) in pairs {
         // They go with the tunnel at the latest.
@@ -148,7 +148,7 @@ async fn given_back(side: &Side, cluster: &ForeignCluster, time: Time) -> Result
     };
     let what = format!("resources are still in use between the {} cluster and {name}", side.scope);
     let check = format!("See what it waits for: `kubectl describe foreigncluster {name}`.");
-    time.bound(what, check, waiting).await?;
+    time.bound(what, check, Box::pin(waiting)).await?;
     step.done(format!("Neither this cluster nor {name} uses resources of the other"));
     Ok(())
 }

@@ -104,10 +104,10 @@ pub enum Nowhere {
 /// Where a Service is in its own cluster, by the name of a port.
 pub fn place(service: &Service, port: &'static str) -> Result<Place, Nowhere> {
     let (name, spec) = (service.name_any(), service.spec.as_ref());
-    let addresses = spec
+    let mut addresses = spec
         .into_iter()
         .flat_map(|spec| spec.cluster_ips.iter().flatten().chain(spec.cluster_ip.iter()));
-    let address = addresses.filter_map(|text| text.parse().ok()).next();
+    let address = addresses.find_map(|text| text.parse().ok());
     let address = address.ok_or_else(|| Nowhere::NoAddress(name.clone()))?;
     let mut ports = spec.into_iter().flat_map(|spec| spec.ports.iter().flatten());
     let number = ports.find(|found| found.name.as_deref() == Some(port)).map(|found| found.port);
