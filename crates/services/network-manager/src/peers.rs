@@ -151,7 +151,7 @@ impl Peers {
         cluster: Option<&ForeignCluster>,
         namespace: Option<&str>,
     ) -> Result<Next, Error> {
-        let told = namespace.and_then(|namespace| self.world.told(peer, namespace));
+        let told = namespace.and_then(|namespace| self.world.told(peer, namespace, cluster));
         let heard = namespace.and_then(|namespace| self.world.heard(peer, namespace));
         let tunnels = self.world.tunnels(peer);
         let pair = Pair {

@@ -115,9 +115,19 @@ impl World {
         own.next().is_none().then(|| one.name_any())
     }
 
-    /// What a peer was told, by us or by hand.
-    pub fn told(&self, peer: &ClusterId, namespace: &str) -> Option<Arc<NetworkConfig>> {
-        first(self.within(peer, namespace).filter(|config| !told::is_copy(config)))
+    /// What a peer was told, by us or by hand; it has the name of the peer, where that is known.
+    pub fn told(
+        &self,
+        peer: &ClusterId,
+        namespace: &str,
+        cluster: Option<&ForeignCluster>,
+    ) -> Option<Arc<NetworkConfig>> {
+        let listener = cluster.and_then(|cluster| told::listener_in(cluster, namespace));
+        let name = listener.map(|listener| listener.remote.unique_name().to_string());
+        let is_it = |config: &NetworkConfig| {
+            !told::is_copy(config) && name.as_ref().is_none_or(|name| config.name_any() == *name)
+        };
+        first(self.within(peer, namespace).filter(|config| is_it(config)))
     }
 
     /// What a peer told us: in its own namespace, where nobody else may write.
