@@ -91,7 +91,7 @@ impl Ipam {
         let end = Instant::now() + LIMIT;
         let status = loop {
             let question = MapRequest { cluster_id: peer.to_string(), ip: address.to_string() };
-            match self.client.map_endpoint_ip(question).await {
+            match in_time(self.client.map_endpoint_ip(question)).await {
                 Ok(answer) => {
                     let text = answer.into_inner().ip;
                     let what = format!("the network manager calls {address} '{text}'");
@@ -107,7 +107,7 @@ impl Ipam {
     /// Takes an address back from a peer; one that it does not know is no problem.
     pub async fn unmap(&mut self, peer: &ClusterId, address: Ipv4Addr) -> Result<(), Failure> {
         let question = UnmapRequest { cluster_id: peer.to_string(), ip: address.to_string() };
-        match self.client.unmap_endpoint_ip(question).await {
+        match in_time(self.client.unmap_endpoint_ip(question)).await {
             Ok(_) => Ok(()),
             Err(status) if is_not_yet(&status) => Ok(()),
             Err(status) => Err(self.failed(&format!("cannot take {address} back"), &status)),
@@ -119,6 +119,11 @@ impl Ipam {
             format!("See its log: `kubectl logs -A --field-selector metadata.name={}`.", self.pod),
         )
     }
+}
+
+async fn in_time<T>(question: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let late = |_| Status::unavailable(format!("nothing for {} s", LIMIT.as_secs()));
+    timeout(LIMIT, question).await.unwrap_or_else(|over| Err(late(over)))
 }
 
 fn is_not_yet(status: &Status) -> bool {

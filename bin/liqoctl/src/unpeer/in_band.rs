@@ -80,14 +80,15 @@ async fn unpeer(
     for (side, _, cluster) in &known {
         Box::pin(given_back(side, cluster, time)).await?;
     }
+    // What is left of the talk between the clusters goes through what is exported.
+    for (side, _, cluster) in &known {
+        forget(side, cluster, time).await?;
+    }
     for (side, other) in pairs {
         // They go with the tunnel at the latest.
         if let Err(failure) = take_back(side, other).await {
             failure.about(side.scope).print(printer);
         }
-    }
-    for (side, _, cluster) in &known {
-        forget(side, cluster, time).await?;
     }
     for (side, other) in pairs {
         disconnect(side, other, time).await?;

@@ -132,7 +132,7 @@ impl Lab {
         let clusters: Api<ForeignCluster> = Api::all(self.client.clone());
         clusters.delete("milan", &DeleteParams::default()).await.unwrap();
         // A new answer shows that the end of the introduction has been seen.
-        let said = self.configs.get(&rome().unique_name().to_string()).await.unwrap();
+        let said = self.configs.get(rome().unique_name().as_str()).await.unwrap();
         let change = json!({ "status": { "processed": false } });
         let params = PatchParams::default();
         self.configs.patch_status(&said.name_any(), &params, &Patch::Merge(change)).await.unwrap();
