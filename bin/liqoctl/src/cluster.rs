@@ -1,5 +1,7 @@
 //! The cluster that is meant: kubectl's flags, and the client that they make.
 
+pub mod remote;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,7 +18,8 @@ const IMPERSONATE_UID: HeaderName = HeaderName::from_static("impersonate-uid");
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Which cluster is meant, as kubectl takes it
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
+#[cfg_attr(test, derive(Default))]
 #[command(next_help_heading = "Kubernetes options")]
 pub struct ClusterArguments {
     /// Path of the kubeconfig
@@ -80,6 +83,10 @@ pub struct ClusterArguments {
     /// Password, for what stands in front of the API server
     #[arg(long, global = true, hide = true)]
     password: Option<SecretString>,
+
+    /// What flags of this cluster begin with.
+    #[arg(skip = "--")]
+    prefix: &'static str,
 }
 
 /// A cluster that can be talked to.
@@ -102,7 +109,10 @@ impl ClusterArguments {
             .map_err(|error| Failure::new(format!("cannot make a client for {url}"), error))?;
         let version = client.apiserver_version().await.map_err(|error| {
             let failure = Failure::new(format!("cannot talk to the API server {url}"), error);
-            failure.hint("Check --kubeconfig and --context, and that the cluster runs.")
+            let prefix = self.prefix;
+            failure.hint(format!(
+                "Check {prefix}kubeconfig and {prefix}context, and that the cluster runs."
+            ))
         })?;
         Ok(Cluster { client, url, kubernetes: version.git_version })
     }
@@ -127,7 +137,10 @@ impl ClusterArguments {
                     return Err(Failure::text(
                         "there is no kubeconfig that says where the cluster is",
                     )
-                    .hint("Give its path with --kubeconfig, or in the variable KUBECONFIG."));
+                    .hint(format!(
+                        "Give its path with {}kubeconfig, or in the variable KUBECONFIG.",
+                        self.prefix
+                    )));
                 }
             },
         };
@@ -164,7 +177,8 @@ impl ClusterArguments {
         check("context", chosen, &contexts)?;
         if chosen.is_none() && (self.cluster.is_none() || self.user.is_none()) {
             let failure = Failure::text("the kubeconfig has no current context");
-            return Err(failure.hint(format!("Give --context: {}", list(&contexts))));
+            let prefix = self.prefix;
+            return Err(failure.hint(format!("Give {prefix}context: {}", list(&contexts))));
         }
         Ok(())
     }

@@ -32,6 +32,13 @@ impl Failure {
         self
     }
 
+    /// Says in which of two clusters.
+    #[must_use]
+    pub fn about(mut self, scope: &'static str) -> Self {
+        self.text = format!("({scope}) {}", self.text);
+        self
+    }
+
     /// Tells the user.
     pub fn print(&self, printer: &Printer) {
         if !self.text.is_empty() {

@@ -1,10 +1,10 @@
 //! What a cluster says of itself: its identity, its token, and where peers reach it.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Service};
-use kube::api::ListParams;
-use kube::{Api, Client};
-use liqo_api::keys::{object, secret as field};
-use liqo_api::names::Cluster;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
+use liqo_api::keys::{manager, object, secret as field};
+use liqo_api::names::{Cluster, ClusterId};
 use liqo_identity::token::Token;
 use liqo_identity::{address, secret};
 
@@ -49,4 +49,29 @@ pub async fn auth_url(client: &Client, namespace: &str) -> Result<String, Failur
     let nodes = nodes.list(&ListParams::default()).await;
     let nodes = nodes.map_err(|error| Failure::new(what, error))?.items;
     address::authentication(&service, &nodes).map_err(|error| Failure::new(what, error))
+}
+
+/// Stores the token of another cluster; whether there was none before.
+pub async fn store_token(
+    client: &Client,
+    namespace: &str,
+    id: &ClusterId,
+    token: &Token,
+) -> Result<bool, Failure> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let what = "cannot store the token of the cluster";
+    let wanted = secret::remote_token(namespace, id, token);
+    let name = wanted.name_any();
+    let found = secrets.get_opt(&name).await.map_err(|error| Failure::new(what, error))?;
+    let is_so = |found: &Secret| {
+        secret::token(found).is_some_and(|known| known.reveal() == token.reveal())
+            && wanted.labels().iter().all(|(name, value)| found.labels().get(name) == Some(value))
+    };
+    if found.as_ref().is_some_and(is_so) {
+        return Ok(false);
+    }
+    let params = PatchParams::apply(manager::LIQOCTL).force();
+    let written = secrets.patch(&name, &params, &Patch::Apply(&wanted)).await;
+    written.map_err(|error| Failure::new(what, error))?;
+    Ok(found.is_none())
 }

@@ -1,5 +1,6 @@
 //! `peer`: makes another cluster's resources usable here.
 
+pub mod in_band;
 mod out_of_band;
 pub mod wait;
 
@@ -11,6 +12,7 @@ use kube::api::{Patch, PatchParams};
 use liqo_api::discovery::ForeignCluster;
 use serde_json::json;
 
+use self::in_band::InBand;
 use self::out_of_band::OutOfBand;
 use crate::cli::LiqoNamespace;
 use crate::cluster::{ClusterArguments, duration};
@@ -23,7 +25,9 @@ Examples:
   # Use the resources of a cluster that is known already, for instance because it uses ours
   liqoctl peer milan
   # Use the resources of another cluster: run what this prints there
-  liqoctl generate peer-command";
+  liqoctl generate peer-command
+  # The same through a tunnel, with access to both clusters
+  liqoctl peer in-band --context rome --remote-context milan";
 
 /// Peers with another cluster, to use its resources
 ///
@@ -43,6 +47,7 @@ pub struct Peer {
 #[derive(Debug, Subcommand)]
 enum Way {
     OutOfBand(Box<OutOfBand>),
+    InBand(Box<InBand>),
 }
 
 /// A cluster that is known.
@@ -62,8 +67,12 @@ pub async fn run(
     cluster: &ClusterArguments,
     printer: &Printer,
 ) -> Result<(), Failure> {
+    let namespace = &arguments.namespace.name;
+    if let Some(Way::InBand(way)) = &arguments.way {
+        return Box::pin(in_band::run(way, cluster, namespace, printer)).await;
+    }
     let cluster = cluster.connect().await?;
-    let (client, namespace) = (&cluster.client, &arguments.namespace.name);
+    let client = &cluster.client;
     if let Some(Way::OutOfBand(way)) = &arguments.way {
         return Box::pin(out_of_band::run(way, client, namespace, printer)).await;
     }

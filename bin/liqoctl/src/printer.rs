@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -17,11 +17,19 @@ const YELLOW: &str = "\x1b[33m";
 const RED: &str = "\x1b[31m";
 const RESET: &str = "\x1b[0m";
 
-/// Writes to the user.
+/// Writes to the user; a clone writes to the same place.
+#[derive(Clone)]
 pub struct Printer {
-    out: Mutex<Box<dyn Write + Send>>,
+    screen: Arc<Screen>,
     styled: bool,
     verbose: bool,
+    /// Which of two clusters it writes about.
+    scope: Option<&'static str>,
+}
+
+/// Where it is written.
+struct Screen {
+    out: Mutex<Box<dyn Write + Send>>,
     /// The line that moves, if there is one.
     line: Mutex<Option<ProgressBar>>,
 }
@@ -29,9 +37,17 @@ pub struct Printer {
 impl Printer {
     /// Writes to the standard output, in colours if somebody looks.
     pub fn stdout(verbose: bool) -> Self {
-        let styled = io::stdout().is_terminal();
-        let (out, line) = (Mutex::new(Box::new(io::stdout()) as Box<_>), Mutex::default());
-        Self { out, styled, verbose, line }
+        Self::new(Box::new(io::stdout()), io::stdout().is_terminal(), verbose)
+    }
+
+    fn new(out: Box<dyn Write + Send>, styled: bool, verbose: bool) -> Self {
+        let screen = Screen { out: Mutex::new(out), line: Mutex::default() };
+        Self { screen: Arc::new(screen), styled, verbose, scope: None }
+    }
+
+    /// Writes about one of two clusters.
+    pub fn about(&self, scope: &'static str) -> Self {
+        Self { scope: Some(scope), ..self.clone() }
     }
 
     /// Whether the user wants to know more.
@@ -74,7 +90,7 @@ impl Printer {
     /// Writes a text as it is.
     pub fn plain(&self, text: impl Display) {
         let write = || {
-            let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut out = self.screen.out.lock().unwrap_or_else(PoisonError::into_inner);
             // Whoever does not listen any more misses nothing.
             let _ = writeln!(out, "{text}").and_then(|()| out.flush());
         };
@@ -90,7 +106,7 @@ impl Printer {
             let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stdout());
             let style = ProgressStyle::with_template("  {spinner:.cyan}   {msg} ({elapsed})");
             line.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-            line.set_message(text.to_string());
+            line.set_message(self.scoped(&text));
             line.enable_steady_tick(TICK);
             *self.line() = Some(line);
         } else {
@@ -99,8 +115,12 @@ impl Printer {
         Step { printer: self, text: text.to_string() }
     }
 
+    fn scoped(&self, text: &dyn Display) -> String {
+        self.scope.map_or_else(|| text.to_string(), |scope| format!("({scope}) {text}"))
+    }
+
     fn prefixed(&self, colour: &str, word: &str, text: &dyn Display) {
-        let text = text.to_string();
+        let text = self.scoped(text);
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
         let rest: String = lines.map(|line| format!("\n       {line}")).collect();
@@ -112,7 +132,7 @@ impl Printer {
     }
 
     fn line(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.screen.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +166,7 @@ impl Report for Step<'_> {
     fn step(&self, text: &str) {
         let text = format!("{}: {text}", self.text);
         match &*self.printer.line() {
-            Some(line) => line.set_message(text),
+            Some(line) => line.set_message(self.printer.scoped(&text)),
             None => self.printer.verbose(text),
         }
     }
@@ -159,8 +179,8 @@ impl Report for Step<'_> {
 #[cfg(test)]
 impl Printer {
     /// Writes to memory.
-    pub fn memory(styled: bool, verbose: bool) -> (Self, std::sync::Arc<Mutex<Vec<u8>>>) {
-        struct Shared(std::sync::Arc<Mutex<Vec<u8>>>);
+    pub fn memory(styled: bool, verbose: bool) -> (Self, Arc<Mutex<Vec<u8>>>) {
+        struct Shared(Arc<Mutex<Vec<u8>>>);
         impl Write for Shared {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.0.lock().unwrap().extend(bytes);
@@ -170,9 +190,8 @@ impl Printer {
                 Ok(())
             }
         }
-        let kept = std::sync::Arc::<Mutex<Vec<u8>>>::default();
-        let out: Mutex<Box<dyn Write + Send>> = Mutex::new(Box::new(Shared(kept.clone())));
-        (Self { out, styled, verbose, line: Mutex::default() }, kept)
+        let kept = Arc::<Mutex<Vec<u8>>>::default();
+        (Self::new(Box::new(Shared(kept.clone())), styled, verbose), kept)
     }
 }
 
@@ -201,6 +220,18 @@ mod tests {
     fn colours_are_for_terminals() {
         assert!(said(true, false).contains("\x1b[31m ERRO \x1b[0m d\n"));
         assert!(!said(false, false).contains('\x1b'));
+    }
+
+    #[test]
+    fn of_two_clusters_it_is_said_which_is_meant() {
+        let (printer, kept) = Printer::memory(false, false);
+        printer.about("local").info("here");
+        printer.about("remote").start("work").done("there");
+        let text = String::from_utf8(kept.lock().unwrap().clone()).unwrap();
+        insta::assert_snapshot!(text, @r"
+         INFO  (local) here
+         INFO  (remote) there
+        ");
     }
 
     fn said(styled: bool, verbose: bool) -> String {

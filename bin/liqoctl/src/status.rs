@@ -71,7 +71,9 @@ pub async fn run(
 ) -> Result<(), Failure> {
     let cluster = cluster.connect().await?;
     if let Some(About::Peer(about)) = &arguments.about {
-        return peer::run(about, &cluster.client, arguments.output, printer).await;
+        let namespace = &arguments.namespace.name;
+        let told = peer::run(about, &cluster.client, namespace, arguments.output, printer);
+        return Box::pin(told).await;
     }
     let step = printer.start("Looking at Liqo");
     let namespace = &arguments.namespace.name;

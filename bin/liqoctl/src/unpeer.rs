@@ -1,5 +1,7 @@
 //! `unpeer`: gives another cluster's resources back.
 
+mod in_band;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use liqo_api::discovery::{
 };
 use serde_json::json;
 
+use self::in_band::InBand;
 use crate::cli::LiqoNamespace;
 use crate::cluster::ClusterArguments;
 use crate::failure::Failure;
@@ -27,7 +30,9 @@ Examples:
   # Give the resources of a cluster back, and forget the cluster
   liqoctl unpeer out-of-band milan
   # Give them back, but know the cluster for the next time
-  liqoctl unpeer milan";
+  liqoctl unpeer milan
+  # Part two clusters that talk through a tunnel
+  liqoctl unpeer in-band --context rome --remote-context milan";
 
 /// Unpeers from another cluster, giving its resources back
 ///
@@ -48,6 +53,7 @@ enum Way {
     /// Gives the resources of a cluster back, and forgets the cluster
     #[command(visible_alias = "oob")]
     OutOfBand(Known),
+    InBand(Box<InBand>),
 }
 
 /// Unpeers.
@@ -56,11 +62,14 @@ pub async fn run(
     cluster: &ClusterArguments,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    let cluster = cluster.connect().await?;
     let (known, forget) = match &arguments.way {
+        Some(Way::InBand(way)) => {
+            return Box::pin(in_band::run(way, cluster, &arguments.namespace.name, printer)).await;
+        }
         Some(Way::OutOfBand(known)) => (known, true),
         None => (&arguments.known, false),
     };
+    let cluster = cluster.connect().await?;
     let name = known.foreign_cluster.as_deref().unwrap_or_default();
     let work = Box::pin(unpeer(&cluster.client, name, forget, printer));
     bounded(known.timeout, name, work).await

@@ -1,5 +1,7 @@
 //! What the commands say of themselves.
 
+#[path = "help/in_band.rs"]
+mod in_band;
 #[path = "help/offload.rs"]
 mod offload;
 
@@ -369,6 +371,7 @@ fn of_peer() {
 
     Commands:
       out-of-band  Peers with a cluster over the network that both are in [alias: oob]
+      in-band      Peers with a cluster through the tunnel between the two [alias: ib]
 
     Arguments:
       <NAME>  Name of the ForeignCluster
@@ -390,6 +393,8 @@ fn of_peer() {
       liqoctl peer milan
       # Use the resources of another cluster: run what this prints there
       liqoctl generate peer-command
+      # The same through a tunnel, with access to both clusters
+      liqoctl peer in-band --context rome --remote-context milan
     ");
 }
 
@@ -407,8 +412,8 @@ fn of_peer_out_of_band() {
           --auth-url <URL>      URL of its authentication service
           --cluster-id <UUID>   Identifier of it
           --auth-token <TOKEN>  Token of it
-      -n, --namespace <NAME>    Namespace of Liqo [default: liqo]
           --dry-run             Say what would happen, and whether the other cluster answers from here
+      -n, --namespace <NAME>    Namespace of Liqo [default: liqo]
           --timeout <TIME>      How long it may take [default: 120s]
       -v, --verbose             Tell more
       -h, --help                Print help
@@ -437,6 +442,7 @@ fn of_unpeer() {
 
     Commands:
       out-of-band  Gives the resources of a cluster back, and forgets the cluster [alias: oob]
+      in-band      Parts two clusters that talk through the tunnel, and takes it down [alias: ib]
 
     Arguments:
       <NAME>  Name of the ForeignCluster
@@ -458,6 +464,8 @@ fn of_unpeer() {
       liqoctl unpeer out-of-band milan
       # Give them back, but know the cluster for the next time
       liqoctl unpeer milan
+      # Part two clusters that talk through a tunnel
+      liqoctl unpeer in-band --context rome --remote-context milan
     ");
 }
 

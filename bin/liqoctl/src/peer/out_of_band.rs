@@ -9,10 +9,9 @@ use kube::{Api, Client, ResourceExt as _};
 use liqo_api::discovery::{
     ClusterIdentity, ForeignCluster, ForeignClusterSpec, PeeringEnabled, PeeringType,
 };
-use liqo_api::keys::{label, manager, object};
+use liqo_api::keys::{label, object};
 use liqo_api::names::{ClusterId, ClusterName};
 use liqo_handshake::{Peer, Trust};
-use liqo_identity::secret;
 use liqo_identity::token::Token;
 use tokio::time::timeout;
 
@@ -88,7 +87,7 @@ pub async fn run(
         return Box::pin(probe(arguments, &wanted, known.is_some(), printer)).await;
     }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let new_secret = write_token(&secrets, namespace, arguments, &token).await?;
+    let new_secret = home::store_token(client, namespace, &arguments.cluster_id, &token).await?;
     write(&clusters, &wanted, known.as_ref(), arguments.timeout, printer).await?;
     let name = wanted.name_any();
     printer.success(format!("Outgoing peering activated to the remote cluster {name}"));
@@ -146,24 +145,8 @@ fn wanted(
     Ok(ForeignCluster { metadata, spec, status: None })
 }
 
-/// Stores the token; whether there was none before.
-async fn write_token(
-    secrets: &Api<Secret>,
-    namespace: &str,
-    arguments: &OutOfBand,
-    token: &Token,
-) -> Result<bool, Failure> {
-    let what = "cannot store the token of the cluster";
-    let wanted = secret::remote_token(namespace, &arguments.cluster_id, token);
-    let name = wanted.name_any();
-    let found = secrets.get_opt(&name).await.map_err(|error| Failure::new(what, error))?;
-    let params = PatchParams::apply(manager::LIQOCTL).force();
-    let written = secrets.patch(&name, &params, &Patch::Apply(&wanted)).await;
-    written.map_err(|error| Failure::new(what, error))?;
-    Ok(found.is_none())
-}
-
-async fn write(
+/// Writes a ForeignCluster, new or known.
+pub async fn write(
     clusters: &Api<ForeignCluster>,
     wanted: &ForeignCluster,
     known: Option<&ForeignCluster>,

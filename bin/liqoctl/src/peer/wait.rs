@@ -10,6 +10,7 @@ use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use liqo_api::Time;
 use liqo_api::discovery::ForeignCluster;
+use liqo_api::discovery::PeeringType;
 use liqo_peering::progress::{self, Phase, Progress};
 use tokio::time::{Instant, sleep_until};
 
@@ -38,6 +39,20 @@ impl Error {
     }
 }
 
+/// Which phases are waited for, and told.
+#[derive(Clone, Copy)]
+pub struct Span {
+    /// The one after which it begins; the first one, without.
+    pub after: Option<Phase>,
+    /// The one with which it ends.
+    pub last: Phase,
+}
+
+impl Span {
+    /// All phases.
+    pub const WHOLE: Self = Self { after: None, last: Phase::Node };
+}
+
 /// What is new.
 enum News {
     Cluster(Option<Box<ForeignCluster>>),
@@ -51,10 +66,22 @@ pub async fn until_ready(
     limit: Duration,
     printer: &Printer,
 ) -> Result<(), Error> {
+    until(client, name, Span::WHOLE, limit, printer).await
+}
+
+/// Waits until some phases are over.
+pub async fn until(
+    client: &Client,
+    name: &str,
+    span: Span,
+    limit: Duration,
+    printer: &Printer,
+) -> Result<(), Error> {
     let start = Instant::now();
     let asked = Time(Timestamp::now());
-    let mut news = pin!(news(client, name).await?);
-    let mut teller = Teller { printer, name, told: None, step: None };
+    let (peering, news) = news(client, name).await?;
+    let mut news = pin!(news);
+    let mut teller = Teller::new(printer, name, peering, span);
     let (mut cluster, mut node) = (None, None);
     let mut deadline = pin!(sleep_until(start + limit));
     let mut patience = pin!(sleep_until(start + PATIENCE));
@@ -73,7 +100,11 @@ pub async fn until_ready(
         }
         let Some(cluster) = &cluster else { continue };
         match progress::of(cluster, node.as_deref(), &asked, patient) {
-            Progress::Waiting(phase, why) => teller.tell(phase, why.as_deref()),
+            Progress::Waiting(phase, why) => {
+                if teller.tell(phase, why.as_deref()) {
+                    return Ok(());
+                }
+            }
             Progress::Refused(why) => return Err(Error::Refused(why)),
             Progress::Done => {
                 teller.finish();
@@ -84,7 +115,10 @@ pub async fn until_ready(
 }
 
 /// Follows a cluster and its node.
-async fn news(client: &Client, name: &str) -> Result<BoxStream<'static, News>, Error> {
+async fn news(
+    client: &Client,
+    name: &str,
+) -> Result<(PeeringType, BoxStream<'static, News>), Error> {
     let clusters: Api<ForeignCluster> = Api::all(client.clone());
     let found = clusters.get(name).await;
     let found = found.map_err(|error| Error::Failed(super::unknown(name, error)))?;
@@ -96,56 +130,71 @@ async fn news(client: &Client, name: &str) -> Result<BoxStream<'static, News>, E
         .filter_map(async |item| item.ok().map(|item| News::Cluster(item.map(Box::new))));
     let nodes = watch_object(nodes, &node)
         .filter_map(async |item| item.ok().map(|item| News::Node(item.map(Box::new))));
-    Ok(select(clusters.boxed(), nodes.boxed()).boxed())
+    Ok((found.spec.peering_type, select(clusters.boxed(), nodes.boxed()).boxed()))
 }
 
 /// Tells phases, each when it is over.
 struct Teller<'a> {
     printer: &'a Printer,
     name: &'a str,
-    told: Option<(Phase, Option<String>)>,
+    order: [Phase; 4],
+    /// How many phases are told, or nobody wants to know.
+    over: usize,
+    /// How many phases there are to wait for.
+    end: usize,
+    now: Option<(Phase, Option<String>)>,
     step: Option<Step<'a>>,
 }
 
-impl Teller<'_> {
-    fn tell(&mut self, phase: Phase, why: Option<&str>) {
-        let why = why.map(str::to_owned);
-        match &self.told {
-            Some((before, reason)) if *before == phase && *reason == why => return,
-            // A phase may come again, for instance when the remote cluster was lost.
-            Some((before, _)) if *before < phase => self.over(*before, phase),
-            None if phase > Phase::Authentication => self.over(Phase::Authentication, phase),
-            Some(_) | None => {}
+impl<'a> Teller<'a> {
+    fn new(printer: &'a Printer, name: &'a str, peering: PeeringType, span: Span) -> Self {
+        let order = progress::order(peering);
+        let place = |phase| order.iter().take_while(|other| **other != phase).count() + 1;
+        let (over, end) = (span.after.map_or(0, place), place(span.last));
+        Self { printer, name, order, over, end, now: None, step: None }
+    }
+
+    /// Tells that a phase is being waited for; whether those that matter are over.
+    fn tell(&mut self, phase: Phase, why: Option<&str>) -> bool {
+        let now = Some((phase, why.map(str::to_owned)));
+        if self.now == now {
+            return false;
         }
-        let text = match &why {
+        // The line before has to go before the next one is there.
+        self.step = None;
+        let reached = self.order.iter().take_while(|other| **other != phase).count();
+        self.tell_over(reached);
+        if reached >= self.end {
+            return true;
+        }
+        let text = match why {
             Some(why) => format!("{}: {why}", doing(phase, self.name)),
             None => doing(phase, self.name),
         };
-        // The line before has to go before the next one is there.
-        self.step = None;
         self.step = Some(self.printer.start(text));
-        self.told = Some((phase, why));
+        self.now = now;
+        false
     }
 
-    /// Tells all phases that are over, up to one that is not.
-    fn over(&mut self, from: Phase, to: Phase) {
-        self.step = None;
-        for phase in [Phase::Authentication, Phase::Resources, Phase::Network, Phase::Node] {
-            if phase >= from && phase < to {
-                self.printer.success(done(phase, self.name));
-            }
+    /// Tells the phases that are over, each once: one may come again, for instance when the remote
+    /// cluster was lost.
+    fn tell_over(&mut self, reached: usize) {
+        let reached = reached.min(self.end);
+        for phase in self.order.iter().take(reached).skip(self.over) {
+            self.printer.success(done(*phase, self.name));
         }
+        self.over = self.over.max(reached);
     }
 
     fn finish(&mut self) {
-        let from = self.told.as_ref().map_or(Phase::Authentication, |(phase, _)| *phase);
-        self.over(from, Phase::Node);
-        self.printer.success(done(Phase::Node, self.name));
+        self.step = None;
+        self.tell_over(self.end);
     }
 
     fn timed_out(&mut self, limit: Duration, cluster: Option<&ForeignCluster>) -> Failure {
         self.step = None;
-        let (phase, why) = self.told.clone().unwrap_or((Phase::Authentication, None));
+        let first = self.order.get(self.over).copied().unwrap_or(Phase::Node);
+        let (phase, why) = self.now.clone().unwrap_or((first, None));
         let seconds = limit.as_secs();
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let failure = Failure::text(format!(

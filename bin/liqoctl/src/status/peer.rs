@@ -1,10 +1,14 @@
 //! `status peer`: how peerings do.
 
+use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use liqo_api::discovery::ForeignCluster;
+use liqo_api::keys::label;
+use liqo_api::net::{NetworkConfig, TunnelEndpoint};
 use liqo_api::sharing::ResourceOffer;
-use liqo_install::peers;
+use liqo_install::peers::{self, Networks};
+use liqo_network_exchange::gateway;
 
 use super::{Format, for_programs};
 use crate::failure::Failure;
@@ -30,16 +34,31 @@ pub struct Peer {
 pub async fn run(
     arguments: &Peer,
     client: &Client,
+    namespace: &str,
     format: Option<Format>,
     printer: &Printer,
 ) -> Result<(), Failure> {
     let clusters: Api<ForeignCluster> = Api::all(client.clone());
     let offers: Api<ResourceOffer> = Api::all(client.clone());
+    let configs: Api<NetworkConfig> = Api::all(client.clone());
+    let tunnels: Api<TunnelEndpoint> = Api::all(client.clone());
+    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
     let all = ListParams::default();
-    let lists = tokio::try_join!(clusters.list(&all), offers.list(&all));
-    let (clusters, offers) =
+    let gateways = ListParams::default().labels(&format!("{}={}", label::GATEWAY, label::TRUE));
+    let lists = tokio::try_join!(
+        clusters.list(&all),
+        offers.list(&all),
+        configs.list(&all),
+        tunnels.list(&all),
+        services.list(&gateways),
+    );
+    let (clusters, offers, configs, tunnels, services) =
         lists.map_err(|error| Failure::new("cannot look at peerings", error))?;
-    let reports = peers::report(&arguments.foreign_clusters, &clusters.items, &offers.items);
+    let gateway = services.items.first().and_then(|service| gateway::address(service).ok());
+    let networks =
+        Networks { configs: &configs.items, tunnels: &tunnels.items, gateway: gateway.as_deref() };
+    let names = &arguments.foreign_clusters;
+    let reports = peers::report(names, &clusters.items, &offers.items, networks);
     printer.plain(match format {
         Some(format) => for_programs(&reports, format)?,
         None => peers::text(&reports, printer.is_verbose(), printer.style()),

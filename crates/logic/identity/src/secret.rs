@@ -126,6 +126,11 @@ pub fn validity(identity: &Secret) -> Option<Validity> {
     Validity::of(&text(identity, field::CERTIFICATE)?).ok()
 }
 
+/// Whether an identity is used through this proxy, or through none.
+pub fn is_through(identity: &Secret, proxy: Option<&str>) -> bool {
+    text(identity, field::PROXY_URL).as_deref() == proxy
+}
+
 /// What was issued to a peer: the signing request as it came, and the certificate; both in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
@@ -227,6 +232,8 @@ mod tests {
             ["apiServerCa", "apiServerUrl", "certificate", "namespace", "private-key", "proxyURL"];
         assert_eq!(keys, all);
         assert_eq!(validity(&secret).unwrap().until.as_second(), until);
+        assert!(is_through(&secret, Some("http://198.18.0.9:8118")));
+        assert!(!is_through(&secret, None) && is_through(&Secret::default(), None));
         assert_eq!(secret.type_.as_deref(), Some("Opaque"));
     }
 

@@ -1,8 +1,11 @@
 //! How the peerings of a cluster do.
 
+mod network;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
     ForeignCluster, PeeringCondition, PeeringConditionStatus, PeeringConditionType,
 };
@@ -10,6 +13,7 @@ use liqo_api::keys::label;
 use liqo_api::sharing::ResourceOffer;
 use serde::Serialize;
 
+pub use self::network::{Cidrs, Connection, NetworkReport, Networks};
 use crate::screen::{Part, Style, draw};
 
 /// How one peering does, or that there is none of that name.
@@ -34,6 +38,9 @@ pub struct PeerReport {
     /// URL of the proxy, if one is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_url: Option<String>,
+    /// How the networks are connected, unless somebody else takes care of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkReport>,
     /// What the cluster lends to this one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub acquired: BTreeMap<String, String>,
@@ -63,14 +70,18 @@ pub fn report(
     names: &[String],
     clusters: &[ForeignCluster],
     offers: &[ResourceOffer],
+    networks: Networks<'_>,
 ) -> Vec<PeerReport> {
     let called = |cluster: &ForeignCluster| cluster.metadata.name.clone().unwrap_or_default();
     if names.is_empty() {
-        return clusters.iter().map(|cluster| one(called(cluster), cluster, offers)).collect();
+        return clusters
+            .iter()
+            .map(|cluster| one(called(cluster), cluster, offers, networks))
+            .collect();
     }
     let find = |name: &String| clusters.iter().find(|cluster| called(cluster) == *name);
     let report = |name: &String| match find(name) {
-        Some(cluster) => one(name.clone(), cluster, offers),
+        Some(cluster) => one(name.clone(), cluster, offers, networks),
         None => missing(name.clone()),
     };
     names.iter().map(report).collect()
@@ -85,12 +96,18 @@ fn missing(name: String) -> PeerReport {
         aspects: BTreeMap::new(),
         auth_url: String::new(),
         proxy_url: None,
+        network: None,
         acquired: BTreeMap::new(),
         shared: BTreeMap::new(),
     }
 }
 
-fn one(name: String, cluster: &ForeignCluster, offers: &[ResourceOffer]) -> PeerReport {
+fn one(
+    name: String,
+    cluster: &ForeignCluster,
+    offers: &[ResourceOffer],
+    networks: Networks<'_>,
+) -> PeerReport {
     let identity = cluster.spec.cluster_identity.clone().unwrap_or_default();
     let conditions: &[PeeringCondition] =
         cluster.status.as_ref().map_or(&[], |status| &status.peering_conditions);
@@ -105,6 +122,8 @@ fn one(name: String, cluster: &ForeignCluster, offers: &[ResourceOffer]) -> Peer
         let quota = offer.and_then(|offer| offer.spec.resource_quota.as_ref()?.hard.clone());
         quota.unwrap_or_default().iter().map(readable).collect()
     };
+    let is_external = peering_status(conditions, PeeringConditionType::NetworkStatus)
+        == PeeringConditionStatus::External;
     PeerReport {
         name,
         found: true,
@@ -119,6 +138,7 @@ fn one(name: String, cluster: &ForeignCluster, offers: &[ResourceOffer]) -> Peer
         .into(),
         auth_url: cluster.spec.foreign_auth_url.clone(),
         proxy_url: cluster.spec.foreign_proxy_url.clone().filter(|url| !url.is_empty()),
+        network: (!is_external).then(|| network::report(&id, networks)),
         acquired: hard(label::ORIGIN_ID),
         shared: hard(label::REMOTE_ID),
         cluster_id: id,
@@ -179,6 +199,10 @@ fn section(report: &PeerReport, verbose: bool) -> Part {
             authentication.push(Part::entry("Auth Proxy URL", url));
         }
     }
+    let mut network = vec![entry("Status", NETWORK)];
+    if let Some(found) = &report.network {
+        network.extend(network::parts(found, &report.name, verbose));
+    }
     let amounts = |amounts: &BTreeMap<String, String>| -> Vec<Part> {
         let first = ["cpu", "memory", "pods", "ephemeral-storage"];
         let known = first.iter().filter_map(|name| amounts.get_key_value(*name));
@@ -199,7 +223,7 @@ fn section(report: &PeerReport, verbose: bool) -> Part {
         Part::entry("Type", &report.kind),
         Part::section("Direction", vec![entry("Outgoing", OUTGOING), entry("Incoming", INCOMING)]),
         Part::section("Authentication", authentication),
-        Part::section("Network", vec![entry("Status", NETWORK)]),
+        Part::section("Network", network),
         Part::section("API Server", vec![entry("Status", API_SERVER)]),
     ];
     if !resources.is_empty() {
@@ -210,13 +234,16 @@ fn section(report: &PeerReport, verbose: bool) -> Part {
 
 #[cfg(test)]
 mod tests {
+    use liqo_api::discovery::PeeringType;
+    use liqo_api::net::{NetworkConfig, TunnelEndpoint};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn a_peering_is_shown_with_what_is_lent() {
-        let text = text(&report(&[], &[cluster()], &[offer()]), false, Style::Plain);
+        let text =
+            text(&report(&[], &[cluster()], &[offer()], Networks::default()), false, Style::Plain);
         insta::assert_snapshot!(text, @r"
         ┌─ Peered Cluster Information ─────────────────────────────────────────────────┐
         │ milan - some-id                                                              │
@@ -243,10 +270,154 @@ mod tests {
 
     #[test]
     fn who_is_not_there_is_named() {
-        let reports = report(&["nobody".to_owned()], &[cluster()], &[]);
+        let reports = report(&["nobody".to_owned()], &[cluster()], &[], Networks::default());
         assert!(!reports[0].found);
         assert!(text(&reports, false, Style::Plain).contains("nobody - Peer Not Found"));
         assert!(text(&[], false, Style::Plain).contains("no cluster is peered with"));
+    }
+
+    #[test]
+    fn a_tunnel_is_shown_with_its_ends() {
+        let text = text(&connected(&[config(false), config(true)]), false, Style::Plain);
+        insta::assert_snapshot!(text, @r"
+        ┌─ Peered Cluster Information ─────────────────────────────────────────────────┐
+        │ milan - some-id                                                              │
+        │     Type: InBand                                                             │
+        │     Direction                                                                │
+        │         Outgoing: Established                                                │
+        │         Incoming: None                                                       │
+        │     Authentication                                                           │
+        │         Status: Established                                                  │
+        │     Network                                                                  │
+        │         Status: Established                                                  │
+        │         Network connection                                                   │
+        │             Gateway IPs                                                      │
+        │                 Local:  198.18.1.11                                          │
+        │                 Remote: 198.18.2.11                                          │
+        │             Status:  Connected                                               │
+        │             Latency: 1ms                                                     │
+        │             Driver:  wireguard                                               │
+        │     API Server                                                               │
+        │         Status: Established                                                  │
+        └──────────────────────────────────────────────────────────────────────────────┘
+        ");
+    }
+
+    #[test]
+    fn the_curious_see_networks_and_what_they_are_called() {
+        let text = text(&connected(&[config(true)]), true, Style::Plain);
+        insta::assert_snapshot!(text, @r"
+        ┌─ Peered Cluster Information ─────────────────────────────────────────────────┐
+        │ milan - some-id                                                              │
+        │     Type: InBand                                                             │
+        │     Direction                                                                │
+        │         Outgoing: Established                                                │
+        │         Incoming: None                                                       │
+        │     Authentication                                                           │
+        │         Status:         Established                                          │
+        │         Auth URL:       https://198.18.2.11:30443                            │
+        │         Auth Proxy URL: http://10.92.0.2:8118                                │
+        │     Network                                                                  │
+        │         Status: Established                                                  │
+        │         Local CIDRs - NetworkConfig Not Found                                │
+        │         Remote CIDRs                                                         │
+        │             Original                                                         │
+        │                 Pod CIDR:      10.201.0.0/16                                 │
+        │                 External CIDR: 10.94.0.0/16                                  │
+        │             Remapped - how this cluster calls the networks of milan          │
+        │                 Pod CIDR:      remapping not necessary                       │
+        │                 External CIDR: 10.92.0.0/16                                  │
+        │         Network connection                                                   │
+        │             Gateway IPs                                                      │
+        │                 Local:  198.18.1.11                                          │
+        │                 Remote: 198.18.2.11                                          │
+        │             Status:  Connected                                               │
+        │             Latency: 1ms                                                     │
+        │             Driver:  wireguard                                               │
+        │     API Server                                                               │
+        │         Status: Established                                                  │
+        └──────────────────────────────────────────────────────────────────────────────┘
+        ");
+    }
+
+    #[test]
+    fn programs_see_the_network_too() {
+        let report = connected(&[config(true)]).remove(0).network.unwrap();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&report).unwrap(), @r#"
+        {
+          "remote": {
+            "pod": "10.201.0.0/16",
+            "external": "10.94.0.0/16",
+            "podRemapped": "None",
+            "externalRemapped": "10.92.0.0/16"
+          },
+          "connection": {
+            "localGateway": "198.18.1.11",
+            "remoteGateway": "198.18.2.11",
+            "status": "Connected",
+            "latency": "1ms",
+            "driver": "wireguard"
+          }
+        }
+        "#);
+        let mut lost = cluster();
+        lost.status.as_mut().unwrap().peering_conditions.clear();
+        let lost = super::report(&[], &[lost], &[], Networks::default());
+        let shown = text(&lost, true, Style::Plain);
+        assert!(shown.contains("Network connection - TunnelEndpoint Not Found"), "{shown}");
+        assert!(shown.contains("Local CIDRs - NetworkConfig Not Found"), "{shown}");
+    }
+
+    fn connected(configs: &[NetworkConfig]) -> Vec<PeerReport> {
+        let mut cluster = cluster();
+        cluster.spec.peering_type = PeeringType::InBand;
+        cluster.spec.foreign_proxy_url = Some("http://10.92.0.2:8118".to_owned());
+        for condition in &mut cluster.status.as_mut().unwrap().peering_conditions {
+            condition.status = PeeringConditionStatus::Established;
+        }
+        let tunnels = [tunnel()];
+        let networks = Networks { configs, tunnels: &tunnels, gateway: Some("198.18.1.11") };
+        report(&[], &[cluster], &[], networks)
+    }
+
+    fn config(copy: bool) -> NetworkConfig {
+        let labels = if copy {
+            json!({ "liqo.io/replicated": "true", "liqo.io/originID": "some-id" })
+        } else {
+            json!({ "liqo.io/remoteID": "some-id" })
+        };
+        serde_json::from_value(json!({
+            "apiVersion": "net.liqo.io/v1alpha1",
+            "kind": "NetworkConfig",
+            "metadata": { "name": "milan-ee0b4a", "labels": labels },
+            "spec": {
+                "cluster": { "clusterID": "some-id", "clusterName": "milan" },
+                "podCIDR": "10.201.0.0/16", "externalCIDR": "10.94.0.0/16",
+                "endpointIP": "198.18.2.11", "backendType": "wireguard", "backend_config": {},
+            },
+            "status": {
+                "processed": true, "podCIDRNAT": "None", "externalCIDRNAT": "10.92.0.0/16",
+            },
+        }))
+        .unwrap()
+    }
+
+    fn tunnel() -> TunnelEndpoint {
+        serde_json::from_value(json!({
+            "apiVersion": "net.liqo.io/v1alpha1",
+            "kind": "TunnelEndpoint",
+            "metadata": { "name": "milan-ee0b4a", "labels": { "clusterID": "some-id" } },
+            "spec": {
+                "clusterIdentity": { "clusterID": "some-id", "clusterName": "milan" },
+                "localPodCIDR": "10.200.0.0/16", "localExternalCIDR": "10.95.0.0/16",
+                "remotePodCIDR": "10.201.0.0/16", "remoteExternalCIDR": "10.94.0.0/16",
+                "endpointIP": "198.18.2.11", "backendType": "wireguard", "backend_config": {},
+            },
+            "status": { "connection": {
+                "status": "Connected", "statusMessage": "fine", "latency": { "value": "1ms" },
+            } },
+        }))
+        .unwrap()
     }
 
     fn cluster() -> ForeignCluster {

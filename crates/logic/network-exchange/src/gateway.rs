@@ -76,7 +76,8 @@ pub fn is_key(text: &str) -> bool {
     BASE64_STANDARD.decode(text).is_ok_and(|bytes| bytes.len() == KEY_LENGTH)
 }
 
-fn address(service: &Service) -> Result<String, NoGateway> {
+/// Where peers reach our gateway, as its Service says.
+pub fn address(service: &Service) -> Result<String, NoGateway> {
     if let Some(address) = annotated(service, annotation::OVERRIDE_ADDRESS) {
         return Ok(address.to_owned());
     }

@@ -13,8 +13,10 @@
 //! | [`told`] | when a peer is told of our network, and what |
 //! | [`heard`] | what a peer told us, and what it answered; nothing of it is believed unchecked |
 //! | [`tunnel`] | what gateways and nodes have to know of a peer |
+//! | [`by_hand`] | what somebody who has access to both tells each of the other |
 //! | [`pair`] | what happens when one side or the other takes its word back |
 
+pub mod by_hand;
 pub mod gateway;
 pub mod heard;
 pub mod pair;

@@ -29,9 +29,18 @@ pub struct Listener {
 
 /// The peer behind a ForeignCluster, if its identity and its namespace are known.
 pub fn listener(cluster: &ForeignCluster) -> Option<Listener> {
+    listener_in(cluster, namespace(cluster)?)
+}
+
+/// The same, where the namespace is known otherwise.
+pub fn listener_in(cluster: &ForeignCluster, namespace: &str) -> Option<Listener> {
     let remote = cluster.spec.cluster_identity.as_ref()?.parse().ok()?;
-    let namespace = cluster.status.as_ref()?.tenant_namespace.local.clone()?;
-    Some(Listener { remote, namespace })
+    Some(Listener { remote, namespace: namespace.to_owned() })
+}
+
+/// The namespace of a peer, as far as its ForeignCluster says.
+pub fn namespace(cluster: &ForeignCluster) -> Option<&str> {
+    cluster.status.as_ref()?.tenant_namespace.local.as_deref()
 }
 
 /// Whether a peer has to be told of our network: resources are in use in one direction or the other,
@@ -68,18 +77,23 @@ pub fn config(
             owner_references: owner(cluster).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        spec: NetworkConfigSpec {
-            receiver: remote.into(),
-            pod_cidr: own.pod.to_string(),
-            external_cidr: own.external.to_string(),
-            endpoint_ip: gateway.address.clone(),
-            backend_type: BACKEND.to_owned(),
-            backend_config: texts([
-                (secret::WIREGUARD_PUBLIC_KEY, gateway.public_key.as_str()),
-                (secret::TUNNEL_PORT, &gateway.port.to_string()),
-            ]),
-        },
+        spec: spec(remote, own, gateway),
         status: None,
+    }
+}
+
+/// What a cluster says of its network and its gateway to another.
+pub(crate) fn spec(to: &Cluster, own: Networks, gateway: &Gateway) -> NetworkConfigSpec {
+    NetworkConfigSpec {
+        receiver: to.into(),
+        pod_cidr: own.pod.to_string(),
+        external_cidr: own.external.to_string(),
+        endpoint_ip: gateway.address.clone(),
+        backend_type: BACKEND.to_owned(),
+        backend_config: texts([
+            (secret::WIREGUARD_PUBLIC_KEY, gateway.public_key.as_str()),
+            (secret::TUNNEL_PORT, &gateway.port.to_string()),
+        ]),
     }
 }
 
@@ -87,6 +101,16 @@ pub fn config(
 pub(crate) fn owner(cluster: &ForeignCluster) -> Option<OwnerReference> {
     let owner = cluster.controller_owner_ref(&())?;
     Some(OwnerReference { block_owner_deletion: Some(true), ..owner })
+}
+
+/// The ForeignCluster, as that without which a copy of what its cluster told has no purpose.
+///
+/// Copies that somebody made by hand are that somebody's to take back.
+pub fn purpose(cluster: &ForeignCluster, copy: &NetworkConfig) -> Option<OwnerReference> {
+    let owner = cluster.owner_ref(&())?;
+    let has = |have: &OwnerReference| have.uid == owner.uid;
+    let is_new = !copy.owner_references().iter().any(has);
+    (cluster.spec.peering_type == PeeringType::OutOfBand && is_new).then_some(owner)
 }
 
 /// Whether a NetworkConfig is one that we made for a peer, rather than somebody by hand.
@@ -110,7 +134,7 @@ fn has(config: &NetworkConfig, name: &str, value: &str) -> bool {
     config.labels().get(name).map(String::as_str) == Some(value)
 }
 
-fn texts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+pub(crate) fn texts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
@@ -136,6 +160,19 @@ mod tests {
         assert_eq!(config, want);
         assert!(is_ours(&config) && !is_copy(&config));
         assert_eq!(peer(&config), Some(listener.remote.id.as_str()));
+    }
+
+    #[test]
+    fn a_copy_goes_with_its_foreign_cluster_unless_it_was_made_by_hand() {
+        let (mut cluster, mut copy) = (foreign(), golden(at_rome::REPLICA));
+        copy.metadata.owner_references = None;
+        let owner = purpose(&cluster, &copy).unwrap();
+        assert_eq!((owner.controller, owner.block_owner_deletion), (None, None));
+        copy.metadata.owner_references = Some(vec![owner]);
+        assert_eq!(purpose(&cluster, &copy), None, "it is there");
+        copy.metadata.owner_references = None;
+        cluster.spec.peering_type = PeeringType::InBand;
+        assert_eq!(purpose(&cluster, &copy), None);
     }
 
     #[test]

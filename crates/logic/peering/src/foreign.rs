@@ -20,7 +20,7 @@ use kube_core::ResourceExt as _;
 use liqo_api::condition::{peering_status, set};
 use liqo_api::discovery::{
     ForeignCluster, ForeignClusterStatus, PeeringConditionStatus as Status,
-    PeeringConditionType as Kind, PeeringEnabled, ResourceRequest,
+    PeeringConditionType as Kind, PeeringEnabled, PeeringType, ResourceRequest,
 };
 use liqo_api::keys::{finalizer, label, reason};
 use liqo_api::names::Cluster;
@@ -234,7 +234,8 @@ impl Decision {
                 let refusal = conditions::no_identity(attempt, &remote.id);
                 self.report(Kind::AuthenticationStatus, refusal, now);
             }
-            (Identity::Missing, None) if is_deleting => {}
+            // The way there is the tunnel, whose news wakes us.
+            (Identity::Missing, None) if is_deleting || awaits_tunnel(seen, &self.status) => {}
             (Identity::Missing, None) => self.actions.push(Action::Authenticate),
         }
     }
@@ -304,6 +305,13 @@ fn unknown(attempt: &Attempt) -> Finding {
     let message =
         format!("The authentication service of the remote cluster does not say who it is: {why}");
     (Status::Error, reason::AUTH_NOT_REACHABLE, message)
+}
+
+/// Whether a cluster that is reached through the tunnel cannot be reached yet.
+fn awaits_tunnel(seen: &Seen<'_>, status: &ForeignClusterStatus) -> bool {
+    let network = peering_status(&status.peering_conditions, Kind::NetworkStatus);
+    seen.foreign.spec.peering_type == PeeringType::InBand
+        && !matches!(network, Status::Established | Status::External)
 }
 
 fn was_refused(status: &ForeignClusterStatus) -> bool {

@@ -5,6 +5,8 @@
 //! - [`offer`]: a received ResourceOffer, on the consumer: accept, run a virtual kubelet, stop it;
 //! - [`kubelet`]: the objects that make a virtual kubelet run;
 //! - [`grants`]: what a peer may do here, and when;
+//! - [`in_band`]: two clusters that are introduced to each other, to talk through the tunnel;
+//! - [`progress`]: how far a peering has come;
 //! - [`silence`]: when a peer that does not answer is asked where it is;
 //! - [`virtual_node`]: the NamespaceMap of a virtual node;
 //! - [`approval`]: which certificates of virtual kubelets are signed.
@@ -13,6 +15,7 @@ pub mod approval;
 pub mod conditions;
 pub mod foreign;
 pub mod grants;
+pub mod in_band;
 pub mod kubelet;
 pub mod offer;
 pub mod progress;

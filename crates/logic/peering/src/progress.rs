@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::Node;
 use liqo_api::Time;
 use liqo_api::discovery::{
     ForeignCluster, PeeringCondition, PeeringConditionStatus as Status,
-    PeeringConditionType as Kind,
+    PeeringConditionType as Kind, PeeringType,
 };
 
-/// What a cluster that wants resources of another one goes through, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a cluster that wants resources of another one goes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It is given an identity.
     Authentication,
@@ -18,6 +18,18 @@ pub enum Phase {
     Network,
     /// The virtual node is ready.
     Node,
+}
+
+/// The phases in the order in which they come: what is talked through has to be there first.
+pub fn order(peering: PeeringType) -> [Phase; 4] {
+    match peering {
+        PeeringType::OutOfBand => {
+            [Phase::Authentication, Phase::Resources, Phase::Network, Phase::Node]
+        }
+        PeeringType::InBand => {
+            [Phase::Network, Phase::Authentication, Phase::Resources, Phase::Node]
+        }
+    }
 }
 
 /// How far it has come.
@@ -55,18 +67,28 @@ pub fn of(foreign: &ForeignCluster, node: Option<&Node>, asked: &Time, patient: 
     }
     let is =
         |kind, wanted: &[Status]| find(kind).is_some_and(|found| wanted.contains(&found.status));
-    if !is(Kind::AuthenticationStatus, &[Status::Established]) {
-        let denied = is(Kind::AuthenticationStatus, &[Status::Denied, Status::EmptyDenied]);
-        return match find(Kind::AuthenticationStatus).filter(|found| denied && counts(found)) {
-            Some(found) => Progress::Refused(found.message.clone().unwrap_or_default()),
-            None => Progress::Waiting(Phase::Authentication, why(Kind::AuthenticationStatus)),
+    for phase in order(foreign.spec.peering_type) {
+        let aspect = match phase {
+            Phase::Authentication if is(Kind::AuthenticationStatus, &[Status::Established]) => {
+                continue;
+            }
+            Phase::Authentication => {
+                let denied = is(Kind::AuthenticationStatus, &[Status::Denied, Status::EmptyDenied]);
+                let found = find(Kind::AuthenticationStatus);
+                if let Some(found) = found.filter(|found| denied && counts(found)) {
+                    return Progress::Refused(found.message.clone().unwrap_or_default());
+                }
+                Kind::AuthenticationStatus
+            }
+            Phase::Resources if is(Kind::OutgoingPeering, &[Status::Established]) => continue,
+            Phase::Resources => Kind::OutgoingPeering,
+            Phase::Network if is(Kind::NetworkStatus, &[Status::Established, Status::External]) => {
+                continue;
+            }
+            Phase::Network => Kind::NetworkStatus,
+            Phase::Node => break,
         };
-    }
-    if !is(Kind::OutgoingPeering, &[Status::Established]) {
-        return Progress::Waiting(Phase::Resources, why(Kind::OutgoingPeering));
-    }
-    if !is(Kind::NetworkStatus, &[Status::Established, Status::External]) {
-        return Progress::Waiting(Phase::Network, why(Kind::NetworkStatus));
+        return Progress::Waiting(phase, why(aspect));
     }
     let ready = node.and_then(|node| {
         let conditions = node.status.as_ref()?.conditions.as_ref()?;
@@ -101,6 +123,20 @@ mod tests {
         let node: Node = serde_json::from_value(node).unwrap();
         let foreign = with(&[auth, offer, network]);
         assert_eq!(of(&foreign, Some(&node), &time(1), true), Progress::Done);
+    }
+
+    #[test]
+    fn behind_a_tunnel_the_network_comes_first() {
+        let auth = (Kind::AuthenticationStatus, Status::Established);
+        let network = (Kind::NetworkStatus, Status::Established);
+        let phase = |conditions: &[(Kind, Status)]| {
+            let mut foreign = with(conditions);
+            foreign.spec.peering_type = PeeringType::InBand;
+            of(&foreign, None, &time(1), true)
+        };
+        assert!(matches!(phase(&[auth]), Progress::Waiting(Phase::Network, _)));
+        assert!(matches!(phase(&[network]), Progress::Waiting(Phase::Authentication, _)));
+        assert!(matches!(phase(&[network, auth]), Progress::Waiting(Phase::Resources, _)));
     }
 
     #[test]

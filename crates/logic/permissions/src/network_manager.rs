@@ -25,6 +25,7 @@ pub(crate) fn permissions() -> Permissions {
                 on(GROUP_NET, ["natmappings"]).follow().apply().delete(),
             ],
         )
+        .cluster("Which namespace is whose.", [on(CORE, ["namespaces"]).read()])
         .cluster("What happened, for people.", [on(EVENTS, ["events"]).apply()])
         .namespace("Key and address of the gateway.", [on(CORE, ["secrets", "services"]).read()])
 }

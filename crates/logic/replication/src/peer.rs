@@ -73,7 +73,10 @@ impl Peer {
 
     /// How a kind stands with this peer.
     pub fn stance(&self, kind: Kind) -> Stance {
-        if self.leaving {
+        if kind == Kind::NetworkConfig && self.peering == PeeringType::InBand {
+            // Its end would cut the way by which everything else is taken back.
+            Stance::Aside
+        } else if self.leaving {
             Stance::Leave
         } else if kind.is_copied(self.phase, self.peering) {
             Stance::Copy
@@ -198,6 +201,8 @@ mod tests {
         let peer = Peer::of(&cluster).unwrap();
         assert_eq!(peer.stance(Kind::NetworkConfig), Stance::Copy);
         assert_eq!(peer.stance(Kind::ResourceOffer), Stance::KeepUp);
+        cluster.spec.peering_type = PeeringType::InBand;
+        assert_eq!(Peer::of(&cluster).unwrap().stance(Kind::NetworkConfig), Stance::Aside);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub enum Stance {
     KeepUp,
     /// The peer is being left: replicas go.
     Leave,
+    /// Somebody else copies it, and takes the copy back.
+    Aside,
 }
 
 /// One thing to do; in the order given.
@@ -50,6 +52,10 @@ pub fn decide<K>(
     replica: Option<&Carried<K>>,
     stance: Stance,
 ) -> Vec<Action> {
+    if stance == Stance::Aside {
+        let is_held = source.is_some_and(Carried::is_held);
+        return if is_held { vec![Action::Release] } else { vec![] };
+    }
     let delete = |replica: &Carried<K>| {
         if replica.is_ending() { vec![] } else { vec![Action::Delete] }
     };
@@ -148,6 +154,15 @@ mod tests {
             assert_eq!(decide(None, Some(&object(1, false, true)), stance), []);
             assert_eq!(decide::<ResourceRequest>(None, None, stance), []);
         }
+    }
+
+    #[test]
+    fn what_somebody_else_copies_is_left_alone() {
+        let (held, free, replica) =
+            (object(1, true, false), object(1, false, true), object(2, false, false));
+        assert_eq!(decide(Some(&free), Some(&replica), Stance::Aside), []);
+        assert_eq!(decide(None, Some(&replica), Stance::Aside), []);
+        assert_eq!(decide(Some(&held), Some(&replica), Stance::Aside), [Action::Release]);
     }
 
     proptest! {

@@ -115,8 +115,8 @@ impl ForeignClusters {
             match self.authenticate(&found.foreign, &remote, found.tenant.as_deref()).await {
                 Ok((tenant, identity)) => {
                     found.tenant = Some(tenant);
-                    let silent = silence::since(&found.foreign);
-                    found.identity = self.usable(&identity, &remote.id, silent, Timestamp::now());
+                    let foreign = &found.foreign;
+                    found.identity = self.usable(&identity, &remote.id, foreign, Timestamp::now());
                     decision = self.decide(&found, None);
                 }
                 Err(error) => {
@@ -143,9 +143,8 @@ impl ForeignClusters {
             }
             None => None,
         };
-        let silent = silence::since(&foreign);
         let identity = remote.as_ref().and_then(|remote| {
-            self.usable(&*self.world.identity_at(&remote.id, now)?, &remote.id, silent, now)
+            self.usable(&*self.world.identity_at(&remote.id, now)?, &remote.id, &foreign, now)
         });
         let elder = self.world.elder(&foreign);
         Ok(Found { foreign, remote, elder, tenant, identity, auth_url: self.auth_url() })
@@ -192,7 +191,7 @@ impl ForeignClusters {
         &self,
         identity: &Secret,
         remote: &ClusterId,
-        silent: Option<Timestamp>,
+        foreign: &ForeignCluster,
         now: Timestamp,
     ) -> Option<(String, Option<SignedDuration>)> {
         let usable = Usable::try_from(identity).ok()?;
@@ -203,6 +202,10 @@ impl ForeignClusters {
         let obtained = self.obtained.lock().unwrap_or_else(PoisonError::into_inner);
         let obtained = obtained.get(remote).copied();
         let due = obtained.map_or_else(|| validity.due(), |then| validity.due_since(then));
+        if !secret::is_through(identity, proxy(foreign)) {
+            return Some((usable.namespace, None));
+        }
+        let silent = silence::since(foreign);
         let again = silent.map(|since| silence::ask_again(since, obtained, self.pause));
         let left = again.map_or(due, |again| again.min(due)).duration_since(now);
         Some((usable.namespace, left.is_positive().then_some(left)))
@@ -262,6 +265,11 @@ impl ForeignClusters {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The proxy through which the API server of a cluster is reached, if any.
+fn proxy(foreign: &ForeignCluster) -> Option<&str> {
+    foreign.spec.foreign_proxy_url.as_deref().filter(|url| !url.is_empty())
 }
 
 /// The name of an object that exists, for a write.

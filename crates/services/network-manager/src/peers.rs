@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ObjectMeta, Patch};
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::discovery::ForeignCluster;
@@ -22,7 +23,7 @@ use liqo_network_exchange::pair::{self, Pair, is_standing};
 use liqo_network_exchange::told::{self, Listener};
 use liqo_network_exchange::tunnel::{Ends, tunnel};
 use liqo_replication::patch;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::Sender;
 use tracing::{info, warn};
 
@@ -78,7 +79,8 @@ impl Peers {
         let known = cluster.as_deref().zip(listener.as_ref());
         // What one half cannot do does not hold up the other: least of all an end.
         let told = self.tell(&peer, known).await;
-        let next = self.connect(&peer, known).await;
+        let namespace = self.world.namespace(&peer, cluster.as_deref());
+        let next = self.connect(&peer, cluster.as_deref(), namespace.as_deref()).await;
         match told.and(next) {
             Err(error) if error.is_outdated() => Ok(Next::RequeueAfter(PAUSE)),
             result => result,
@@ -146,10 +148,11 @@ impl Peers {
     async fn connect(
         &self,
         peer: &ClusterId,
-        known: Option<(&ForeignCluster, &Listener)>,
+        cluster: Option<&ForeignCluster>,
+        namespace: Option<&str>,
     ) -> Result<Next, Error> {
-        let told = known.and_then(|(_, listener)| self.world.told(listener));
-        let heard = known.and_then(|(_, listener)| self.world.heard(listener));
+        let told = namespace.and_then(|namespace| self.world.told(peer, namespace, cluster));
+        let heard = namespace.and_then(|namespace| self.world.heard(peer, namespace));
         let tunnels = self.world.tunnels(peer);
         let pair = Pair {
             told: told.as_deref(),
@@ -159,13 +162,13 @@ impl Peers {
         let verdict = pair::decide(pair, Timestamp::now());
         if verdict.ends_tunnel {
             for tunnel in &tunnels {
-                let api = Api::namespaced(self.client.clone(), &namespace(&**tunnel));
+                let api = Api::namespaced(self.client.clone(), &namespace_of(&**tunnel));
                 self.tunnels.delete(&api, &**tunnel).await?;
                 info!(cluster = %peer, "Tunnel deleted");
             }
         }
-        if let Some((cluster, listener)) = known {
-            self.join(cluster, listener, pair).await?;
+        if let Some(namespace) = namespace {
+            self.join(peer, cluster, namespace, pair).await?;
         }
         if verdict.frees_networks {
             self.free(peer).await?;
@@ -173,20 +176,24 @@ impl Peers {
         if verdict.lets_go {
             let ending = self.world.about(peer).into_iter();
             for config in ending.filter(|config| !is_standing(Some(&**config))) {
-                self.set_finalizer(&config, false).await?;
+                self.let_go(&config).await?;
             }
         }
         let again = verdict.again.and_then(|again| Duration::try_from(again).ok());
         Ok(again.map_or(Next::AwaitChange, |again| Next::RequeueAfter(again + PAUSE)))
     }
 
+    /// Answers a peer, and describes the tunnel once both have answered.
+    ///
+    /// Who connects clusters by hand has them answer before it introduces them, so that is not
+    /// waited for; the tunnel is.
     async fn join(
         &self,
-        cluster: &ForeignCluster,
-        listener: &Listener,
+        peer: &ClusterId,
+        cluster: Option<&ForeignCluster>,
+        namespace: &str,
         pair: Pair<'_>,
     ) -> Result<(), Error> {
-        let peer = &listener.remote.id;
         let Some(heard) = pair.heard.filter(|heard| is_standing(Some(heard))) else {
             return Ok(());
         };
@@ -195,6 +202,9 @@ impl Peers {
         };
         let Some(told) = pair.told.filter(|told| is_standing(Some(told))) else { return Ok(()) };
         let Some(own_there) = self.learn(peer, cluster, told).await? else { return Ok(()) };
+        let Some(cluster) = cluster else { return Ok(()) };
+        let Some(listener) = told::listener_in(cluster, namespace) else { return Ok(()) };
+        let listener = &listener;
         let own = self.book.ledger().own().map_err(book::Error::from)?;
         let ends = Ends { cluster, told, heard, own, own_there, remote, remote_here };
         let want = tunnel(listener, ends);
@@ -215,11 +225,12 @@ impl Peers {
     async fn hear(
         &self,
         peer: &ClusterId,
-        cluster: &ForeignCluster,
+        cluster: Option<&ForeignCluster>,
         heard: &NetworkConfig,
     ) -> Result<Option<(Networks, Networks)>, Error> {
         // Before networks are taken: whoever takes it back must not be gone before they are free.
-        self.set_finalizer(heard, true).await?;
+        let owner = cluster.and_then(|cluster| told::purpose(cluster, heard));
+        self.hold(heard, owner).await?;
         let placed = match heard::networks(&heard.spec) {
             Err(refusal) => Err(refusal),
             Ok(asked) => match self.book.change(peer, |ledger| ledger.admit(peer, asked)).await {
@@ -248,10 +259,10 @@ impl Peers {
     async fn learn(
         &self,
         peer: &ClusterId,
-        cluster: &ForeignCluster,
+        cluster: Option<&ForeignCluster>,
         told: &NetworkConfig,
     ) -> Result<Option<Prefixes>, Error> {
-        self.set_finalizer(told, true).await?;
+        self.hold(told, None).await?;
         let learnt = match heard::answered(told.status.as_ref()) {
             Err(refusal) => Err(refusal),
             Ok(None) => return Ok(None),
@@ -285,12 +296,12 @@ impl Peers {
     /// Shows on what a peer said why it is refused, or that it is not.
     async fn mark(
         &self,
-        cluster: &ForeignCluster,
+        cluster: Option<&ForeignCluster>,
         config: &NetworkConfig,
         refusal: Option<&Refusal>,
     ) -> Result<(), Error> {
         let message = refusal.map(ToString::to_string);
-        if let (Some(refusal), Some(message)) = (refusal, &message) {
+        if let (Some(cluster), Some(refusal), Some(message)) = (cluster, refusal, &message) {
             let reason = refusal.reason();
             self.events
                 .tell(cluster, Note { warning: true, reason, action: CONNECT, message })
@@ -301,7 +312,7 @@ impl Peers {
             return Ok(());
         }
         if let Some(message) = &message {
-            warn!(cluster = cluster.name_any(), reason = message, "Refused");
+            warn!(config = %Key::of(config), reason = message, "Refused");
         }
         let annotations = json!({ annotation::NETWORK_REFUSED: message });
         let change = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
@@ -310,22 +321,50 @@ impl Peers {
         or_gone(patched).map(drop).map_err(request("mark a NetworkConfig"))
     }
 
-    async fn set_finalizer(&self, config: &NetworkConfig, present: bool) -> Result<(), Error> {
-        let name = finalizer::TUNNEL_ENDPOINT_CREATOR;
-        if config.finalizers().iter().any(|have| have == name) == present {
+    /// Has what is said wait for us before it goes, and go with its owner.
+    async fn hold(
+        &self,
+        config: &NetworkConfig,
+        owner: Option<OwnerReference>,
+    ) -> Result<(), Error> {
+        if is_held(config) && owner.is_none() {
             return Ok(());
         }
-        let change = Patch::Merge(patch::of_finalizer(&config.metadata, name, present));
+        let name = finalizer::TUNNEL_ENDPOINT_CREATOR;
+        let mut change = patch::of_finalizer(&config.metadata, name, true);
+        if let Some(owner) = owner {
+            let owners = config.owner_references().iter().cloned().chain([owner]);
+            let owners: Vec<OwnerReference> = owners.collect();
+            change["metadata"]["ownerReferences"] = json!(owners);
+        }
+        self.change(config, change).await
+    }
+
+    /// Lets what is said go.
+    async fn let_go(&self, config: &NetworkConfig) -> Result<(), Error> {
+        if !is_held(config) {
+            return Ok(());
+        }
+        let name = finalizer::TUNNEL_ENDPOINT_CREATOR;
+        self.change(config, patch::of_finalizer(&config.metadata, name, false)).await
+    }
+
+    async fn change(&self, config: &NetworkConfig, change: Value) -> Result<(), Error> {
         let api = self.configs_in(config);
+        let change = Patch::Merge(change);
         let patched = api.patch(&config.name_any(), &written_by_us(), &change).await;
-        or_gone(patched).map(drop).map_err(request("change the finalizers of a NetworkConfig"))
+        or_gone(patched).map(drop).map_err(request("change who holds a NetworkConfig"))
     }
 
     fn configs_in(&self, config: &NetworkConfig) -> Api<NetworkConfig> {
-        Api::namespaced(self.client.clone(), &namespace(config))
+        Api::namespaced(self.client.clone(), &namespace_of(config))
     }
 }
 
-fn namespace(object: &impl kube::ResourceExt) -> String {
+fn is_held(config: &NetworkConfig) -> bool {
+    config.finalizers().iter().any(|have| have == finalizer::TUNNEL_ENDPOINT_CREATOR)
+}
+
+fn namespace_of(object: &impl kube::ResourceExt) -> String {
     object.namespace().unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use futures::{FutureExt as _, Stream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use liqo_api::discovery::ForeignCluster;
@@ -16,7 +16,7 @@ use liqo_api::net::{NatMapping, NetworkConfig, TunnelEndpoint};
 use liqo_kit::retry::Backoff;
 use liqo_kit::watch::{Ended, Key, Store, watch, watch_trimmed};
 use liqo_network_exchange::gateway::{Gateway, NoGateway, gateway};
-use liqo_network_exchange::told::{self, Listener};
+use liqo_network_exchange::told;
 
 use crate::book::Book;
 
@@ -31,6 +31,8 @@ pub struct World {
     pub tunnels: Store<TunnelEndpoint>,
     /// What gateways translate.
     pub mappings: Store<NatMapping>,
+    /// The namespaces that are kept for peers, known or not.
+    tenants: Store<Namespace>,
     services: Store<Service>,
     keys: Store<Secret>,
     book: Arc<Book>,
@@ -53,6 +55,8 @@ impl World {
         let (configs, touched_configs) = watch(Api::all(all()), Config::default());
         let (tunnels, touched_tunnels) = watch(Api::all(all()), Config::default());
         let (mappings, touched_mappings) = watch(Api::all(all()), Config::default());
+        let (tenants, touched_tenants) =
+            watch(Api::all(all()), marked(label::TENANT_NAMESPACE, label::TRUE));
         let (services, touched_services) =
             watch(Api::namespaced(all(), namespace), marked(label::GATEWAY, label::TRUE));
         let (keys, touched_keys) = watch_trimmed(
@@ -61,7 +65,7 @@ impl World {
             Backoff::default(),
             keep_public,
         );
-        let world = Self { clusters, configs, tunnels, mappings, services, keys, book };
+        let world = Self { clusters, configs, tunnels, mappings, tenants, services, keys, book };
         let of = |find: fn(&Self, &Key) -> Vec<ClusterId>| {
             let world = world.clone();
             move |key: Key| stream::iter(find(&world, &key))
@@ -70,6 +74,7 @@ impl World {
             touched_clusters.flat_map(of(Self::of_cluster)).boxed(),
             touched_configs.flat_map(of(Self::of_config)).boxed(),
             touched_tunnels.flat_map(of(Self::of_tunnel)).boxed(),
+            touched_tenants.flat_map(of(Self::of_tenant)).boxed(),
             touched_services.flat_map(of(Self::of_all)).boxed(),
             touched_keys.flat_map(of(Self::of_all)).boxed(),
         ];
@@ -83,6 +88,7 @@ impl World {
             self.clusters.wait_until_ready().boxed(),
             self.configs.wait_until_ready().boxed(),
             self.tunnels.wait_until_ready().boxed(),
+            self.tenants.wait_until_ready().boxed(),
             self.services.wait_until_ready().boxed(),
             self.keys.wait_until_ready().boxed(),
         ];
@@ -96,21 +102,46 @@ impl World {
         own.min_by_key(|cluster| age(&**cluster))
     }
 
-    /// What a peer was told, by us or by hand.
-    pub fn told(&self, listener: &Listener) -> Option<Arc<NetworkConfig>> {
-        let name = listener.remote.unique_name().to_string();
-        let config = self.configs.object(&Key::namespaced(&listener.namespace, name))?;
-        let is_for = told::peer(&config) == Some(listener.remote.id.as_str());
-        (is_for && !told::is_copy(&config)).then_some(config)
+    /// The namespace that is kept for a peer: as its ForeignCluster says, or else as the namespace
+    /// itself does. Whoever connects clusters by hand makes it first.
+    pub fn namespace(&self, peer: &ClusterId, cluster: Option<&ForeignCluster>) -> Option<String> {
+        if let Some(namespace) = cluster.and_then(told::namespace) {
+            return Some(namespace.to_owned());
+        }
+        let own = self.tenants.objects().into_iter();
+        let mut own = own.filter(|tenant| tenant_of(tenant).as_ref() == Some(peer));
+        let one = own.next()?;
+        // Of two, either could be somebody else's.
+        own.next().is_none().then(|| one.name_any())
+    }
+
+    /// What a peer was told, by us or by hand; it has the name of the peer, where that is known.
+    pub fn told(
+        &self,
+        peer: &ClusterId,
+        namespace: &str,
+        cluster: Option<&ForeignCluster>,
+    ) -> Option<Arc<NetworkConfig>> {
+        let listener = cluster.and_then(|cluster| told::listener_in(cluster, namespace));
+        let name = listener.map(|listener| listener.remote.unique_name().to_string());
+        let is_it = |config: &NetworkConfig| {
+            !told::is_copy(config) && name.as_ref().is_none_or(|name| config.name_any() == *name)
+        };
+        first(self.within(peer, namespace).filter(|config| is_it(config)))
     }
 
     /// What a peer told us: in its own namespace, where nobody else may write.
-    pub fn heard(&self, listener: &Listener) -> Option<Arc<NetworkConfig>> {
-        let from_it = self.about(&listener.remote.id).into_iter().filter(|config| {
-            told::is_copy(config) && config.namespace().as_ref() == Some(&listener.namespace)
-        });
-        // One that is about to go must not hide the one that follows it.
-        from_it.min_by_key(|config| (config.metadata.deletion_timestamp.is_some(), age(&**config)))
+    pub fn heard(&self, peer: &ClusterId, namespace: &str) -> Option<Arc<NetworkConfig>> {
+        first(self.within(peer, namespace).filter(|config| told::is_copy(config)))
+    }
+
+    fn within(
+        &self,
+        peer: &ClusterId,
+        namespace: &str,
+    ) -> impl Iterator<Item = Arc<NetworkConfig>> {
+        let all = self.about(peer).into_iter();
+        all.filter(move |config| config.namespace().as_deref() == Some(namespace))
     }
 
     /// All that is said between us and a peer, wherever it lies.
@@ -168,6 +199,10 @@ impl World {
         self.one_or_all(self.mappings.object(key), |mapping| mapping.spec.peer().ok())
     }
 
+    fn of_tenant(&self, key: &Key) -> Vec<ClusterId> {
+        self.one_or_all(self.tenants.object(key), tenant_of)
+    }
+
     fn of_all(&self, _: &Key) -> Vec<ClusterId> {
         self.everybody()
     }
@@ -211,6 +246,15 @@ fn id_of(cluster: &ForeignCluster) -> Option<ClusterId> {
 
 fn peer_of(object: &impl Resource) -> Option<ClusterId> {
     object.meta().labels.as_ref()?.get(label::PEER_ID)?.parse().ok()
+}
+
+fn tenant_of(namespace: &Namespace) -> Option<ClusterId> {
+    namespace.labels().get(label::CLUSTER_ID)?.parse().ok()
+}
+
+/// The oldest, if there are several; but one that goes is followed by the one that follows it.
+fn first(configs: impl Iterator<Item = Arc<NetworkConfig>>) -> Option<Arc<NetworkConfig>> {
+    configs.min_by_key(|config| (config.metadata.deletion_timestamp.is_some(), age(&**config)))
 }
 
 /// What decides who is older; identifiers decide between equals.

@@ -7,7 +7,7 @@ use liqo_api::Time;
 use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
     ClusterIdentity, OfferState, PeeringConditionStatus as Status, PeeringConditionType as Kind,
-    PeeringEnabled, ResourceRequest, ResourceRequestSpec,
+    PeeringEnabled, PeeringType, ResourceRequest, ResourceRequestSpec,
 };
 use liqo_api::keys::{label, reason};
 use liqo_api::names::Cluster;
@@ -88,6 +88,8 @@ fn ask(decision: &mut Decision, seen: &Seen<'_>, remote: &Cluster, tenant: &str)
     }
     let url = match seen.auth_url {
         Ok(url) => url.to_owned(),
+        // It was told another way, through the tunnel, when the clusters were introduced.
+        Err(_) if seen.foreign.spec.peering_type == PeeringType::InBand => String::new(),
         Err(why) => {
             let message = format!(
                 "No resources are asked for, because the remote cluster could not answer: {why}"

@@ -207,6 +207,37 @@ fn a_cluster_that_could_not_answer_is_not_asked() {
 }
 
 #[test]
+fn behind_a_tunnel_nobody_has_to_be_reached_from_outside() {
+    let mut foreign = foreign(PeeringEnabled::Yes);
+    foreign.spec.peering_type = PeeringType::InBand;
+    let world = World { auth_url: Err("it is inside"), ..World::authenticated(&foreign) };
+    let decision = decided(&world);
+    let asks = |action: &Action| matches!(action, Action::Request(_));
+    assert!(decision.actions.iter().any(asks), "{:?}", decision.actions);
+}
+
+#[test]
+fn a_cluster_behind_a_tunnel_is_asked_for_an_identity_once_there_is_one() {
+    let mut foreign = foreign(PeeringEnabled::Yes);
+    foreign.spec.peering_type = PeeringType::InBand;
+    let mut tunnel = tunnel();
+    let asks = |tunnel: &TunnelEndpoint| {
+        let world = World { tenant: Some(TENANT), tunnel: Some(tunnel), ..World::of(&foreign) };
+        let decision = decided(&world);
+        assert_eq!(decision.status.tenant_namespace.local.as_deref(), Some(TENANT));
+        decision.actions.contains(&Action::Authenticate)
+    };
+    let mut is = |status| {
+        let connection = Connection { status: Some(status), ..Connection::default() };
+        let status = TunnelEndpointStatus { connection: Some(connection), ..Default::default() };
+        tunnel.status = Some(status);
+        asks(&tunnel)
+    };
+    assert!(!is(ConnectionStatus::Connecting));
+    assert!(is(ConnectionStatus::Connected));
+}
+
+#[test]
 fn the_outgoing_side_follows_request_and_offer() {
     let foreign = foreign(PeeringEnabled::Yes);
     let (waiting, answered) = (request(OfferState::None), request(OfferState::Created));

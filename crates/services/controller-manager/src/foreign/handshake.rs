@@ -18,12 +18,11 @@ use liqo_identity::tenant;
 use liqo_identity::token::Token;
 use liqo_identity::wire::CertificateRequest;
 use liqo_peering::conditions::Attempt;
-use liqo_peering::silence;
 use serde::Serialize;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::ForeignClusters;
+use super::{ForeignClusters, proxy};
 use crate::error::{Error, REFUSAL};
 
 /// What is written about a cluster that said who it is.
@@ -113,9 +112,8 @@ impl ForeignClusters {
         let now = Timestamp::now();
         let before = self.live_identity(remote).await?;
         // Watches lag behind: it may have been there all the time.
-        let silent = silence::since(foreign);
         if let Some(identity) = &before
-            && let Some((_, Some(_))) = self.usable(identity, &remote.id, silent, now)
+            && let Some((_, Some(_))) = self.usable(identity, &remote.id, foreign, now)
         {
             let tenant = identity.namespace().unwrap_or_default();
             return Ok((tenant, identity.clone()));
@@ -142,8 +140,8 @@ impl ForeignClusters {
             Some(tenant) => tenant.to_owned(),
             None => self.ensure_tenant(remote).await?,
         };
-        let proxy = foreign.spec.foreign_proxy_url.as_deref().filter(|url| !url.is_empty());
-        let identity = secret::identity(&tenant, &remote.id, &application.key, &reply, proxy)?;
+        let identity =
+            secret::identity(&tenant, &remote.id, &application.key, &reply, proxy(foreign))?;
         let identity = self.keep(&tenant, identity, before).await?;
         self.applications.lock().unwrap_or_else(PoisonError::into_inner).remove(&remote.id);
         let mut obtained = self.obtained.lock().unwrap_or_else(PoisonError::into_inner);
