@@ -58,7 +58,8 @@ where
 {
     write(api, object, manager, |metadata| {
         let all = metadata.finalizers.as_ref()?;
-        let rest: Vec<_> = all.iter().filter(|name| !finalizers.contains(&name.as_str())).cloned().collect();
+        let rest: Vec<_> =
+            all.iter().filter(|name| !finalizers.contains(&name.as_str())).cloned().collect();
         (rest.len() < all.len())
             .then(|| ObjectMeta { finalizers: Some(rest), ..ObjectMeta::default() })
     })

@@ -98,7 +98,8 @@ impl Offers {
                 Action::Run => {
                     if let Some(provider) = foreign.as_deref().and_then(remote) {
                         self.run(&provider, &tenant, Some(&offer), kubelet.as_deref()).await?;
-                        let message = format!("The virtual kubelet for {provider} has been started");
+                        let message =
+                            format!("The virtual kubelet for {provider} has been started");
                         let now = VirtualKubeletStatus::Created;
                         self.tell(&offer, now, event::VK_CREATED, &message).await;
                     }
