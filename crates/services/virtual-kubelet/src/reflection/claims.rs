@@ -120,8 +120,10 @@ impl Provider {
         {
             let reason = match error {
                 Error::Taken { .. } => event::FAILED_REFLECTION,
-                _ if self.awaits(claim) => event::PROVISIONING_FAILED,
-                _ => event::FAILED_DELETION,
+                Error::Refused(_) | Error::Unknown if self.awaits(claim) => {
+                    event::PROVISIONING_FAILED
+                }
+                Error::Refused(_) | Error::Unknown => event::FAILED_DELETION,
             };
             self.tell(claim, true, reason, &chain(error)).await;
         }
@@ -136,18 +138,16 @@ impl Provider {
         there: Option<&ObjectMeta>,
     ) -> Result<(), Error> {
         let Scope { place, volumes, .. } = &self.scope;
+        let decision = claims::decide(claim, there, place, &volumes.class);
         let Some(claim) = claim else {
             self.provided().remove(name);
-            return self
-                .clear(twins, claims::decide(None, there, place, &volumes.class), there)
-                .await;
+            return self.clear(twins, decision, there).await;
         };
         let is_provided = self.provided().get(name) == Some(&claim.metadata.uid);
         if is_provided {
             return Ok(());
         }
         if !self.awaits(claim) {
-            let decision = claims::decide(Some(claim), there, place, &volumes.class);
             return self.clear(twins, decision, there).await;
         }
         let class = self.class().await?;
@@ -155,12 +155,12 @@ impl Provider {
         let Storage::Offered(real) = volumes.storage().await? else {
             return self.send_back(claim).await;
         };
-        match claims::decide(Some(claim), there, place, &volumes.class) {
+        match decision {
             Decision::Provide => self.provide(twins, claim, &class, there, real).await,
             Decision::Taken => {
                 Err(Error::Taken { name: name.to_owned(), peer: self.peer().to_owned() })
             }
-            decision => self.clear(twins, decision, there).await,
+            Decision::Nothing | Decision::Remove { .. } => self.clear(twins, decision, there).await,
         }
     }
 
@@ -181,12 +181,11 @@ impl Provider {
         let message = format!("Claiming a volume in cluster {}", self.peer());
         self.tell(claim, false, event::PROVISIONING, &message).await;
         // The class of a claim never changes.
-        let real = match there {
-            None => real,
-            Some(_) => {
-                let found = ask(|| self.attempt("read", &name), twins.get_opt(&name)).await?;
-                found.map_or(real, |twin| twin.spec.and_then(|spec| spec.storage_class_name))
-            }
+        let real = if there.is_some() {
+            let found = ask(|| self.attempt("read", &name), twins.get_opt(&name)).await?;
+            found.map_or(real, |twin| twin.spec.and_then(|spec| spec.storage_class_name))
+        } else {
+            real
         };
         let twin = claims::twin(claim, &self.scope.place, real.as_deref());
         let params = PatchParams::apply(manager::REFLECTION).force();
