@@ -119,6 +119,11 @@ async fn what_is_there_changes_as_pods_do(client: &Client) {
     let host = json!({"spec": {"pod": {"hostNetwork": true}}});
     let why = refused(api.patch("small", &params, &Patch::Merge(host)).await);
     assert!(why.contains("only images, activeDeadlineSeconds and tolerations"), "{why}");
+    let doctor = json!([{"name": "doctor", "image": "example.org/any"}]);
+    let with = |all: &Value| json!({"spec": {"pod": {"ephemeralContainers": all}}});
+    api.patch("small", &params, &Patch::Merge(with(&doctor))).await.unwrap();
+    let why = refused(api.patch("small", &params, &Patch::Merge(with(&json!([])))).await);
+    assert!(why.contains("neither be changed nor removed"), "{why}");
     let origin = json!({"metadata": {"labels": {"virtualkubelet.liqo.io/origin": MILAN}}});
     let why = refused(api.patch("small", &params, &Patch::Merge(origin)).await);
     assert!(why.contains("cannot become another cluster's"), "{why}");

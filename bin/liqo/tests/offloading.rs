@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
+#[path = "parts/additions.rs"]
+mod additions;
 #[path = "parts/cluster.rs"]
 mod cluster;
 #[path = "parts/component.rs"]
@@ -61,6 +63,7 @@ async fn namespaces_and_pods_reach_over_clusters() {
     pods_that_are_in_the_wrong_place_are_evicted_if_that_is_asked_for(&rome).await;
     Box::pin(a_new_controller_manager_writes_nothing_again(&mut rome, &mut milan)).await;
     Box::pin(a_pod_is_kept_alive_for_its_shadow(&milan)).await;
+    Box::pin(additions::a_container_is_added_to_a_pod_that_runs(&milan)).await;
     what_is_over_stays_over(&milan).await;
     Box::pin(a_pod_of_somebody_else_is_left_alone(&milan)).await;
     Box::pin(what_policies_refuse_is_told_and_tried_again(&milan)).await;

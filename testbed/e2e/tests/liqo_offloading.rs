@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         .fact("a pod runs there and is seen here", pod_runs)
         .fact("kubectl reaches into it: logs, exec, cp, port-forward", kubectl)
         .fact("a terminal reaches into it, and what it says is followed", terminal)
+        .fact("kubectl debug adds a container to it, and reaches into that", debug)
         .fact("kubectl top knows it", top)
         .fact("what pods need goes along, and stays as it is here", reflection)
         .fact("a pod that is killed there comes back, and here it is the same", killed_there)
@@ -167,20 +168,7 @@ fn terminal(lab: &Lab) -> Result<()> {
     });
     lab.apply("rome", &[talker])?;
     lab.kubectl("rome", "wait -n shop pod/talker --for=condition=Ready --timeout=60s")?;
-    // What is typed arrives, and so does the answer.
-    let mut child = lab
-        .kubectl_command("rome")?
-        .args(["attach", "-i", "-n", "shop", "talker"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut typed = child.stdin.take().context("it is piped")?;
-    std::io::Write::write_all(&mut typed, b"hello\n")?;
-    let mut lines = BufReader::new(child.stdout.take().context("it is piped")?).lines();
-    let heard = lines.next().context("it says something")??;
-    child.kill()?;
-    child.wait()?;
-    ensure!(heard == "heard hello", "{heard}");
+    hears(lab, &["talker"])?;
     // Under a terminal, the process over there has one as well.
     let kubectl = lab.kubectl_command("rome")?;
     let program = kubectl.get_program().to_string_lossy().into_owned();
@@ -199,6 +187,50 @@ fn terminal(lab: &Lab) -> Result<()> {
     ensure!(output.status.success(), "{output:?}");
     ensure!(said.contains("/dev/pts/"), "{said}");
     lab.kubectl("rome", "delete pod -n shop talker")?;
+    Ok(())
+}
+
+/// What is typed arrives, and so does the answer.
+fn hears(lab: &Lab, whom: &[&str]) -> Result<()> {
+    let mut child = lab
+        .kubectl_command("rome")?
+        .args(["attach", "-i", "-n", "shop"])
+        .args(whom)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut typed = child.stdin.take().context("it is piped")?;
+    std::io::Write::write_all(&mut typed, b"hello\n")?;
+    let mut lines = BufReader::new(child.stdout.take().context("it is piped")?).lines();
+    let heard = lines.next().context("it says something")??;
+    child.kill()?;
+    child.wait()?;
+    ensure!(heard == "heard hello", "{heard}");
+    Ok(())
+}
+
+fn debug(lab: &Lab) -> Result<()> {
+    let before = pod_of(lab, "rome", "shop", "web")?;
+    let pod = name_of(&before)?;
+    let image = format!("--image={IMAGE}");
+    let words = ["debug", "-i", "--attach=false", "--profile=baseline", "-n", "shop", pod];
+    let container = [image.as_str(), "--target=main", "-c", "doctor", "--", "sh", "-c"];
+    let script = "echo here; while read -r line; do echo heard $line; done";
+    lab.kubectl_words("rome", &[&words[..], &container, &[script]].concat())?;
+    eventually(SOON, "the container runs, and is seen here", || {
+        let here = pod_of(lab, "rome", "shop", "web")?;
+        let status = &here["status"]["ephemeralContainerStatuses"][0];
+        ensure!(status["name"] == "doctor" && status["state"]["running"].is_object(), "{status:#}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    let there = pod_of(lab, "milan", &twin(lab)?, "web")?;
+    let added = &there["spec"]["ephemeralContainers"][0];
+    ensure!(added["targetContainerName"] == "main", "{added:#}");
+    let log = lab.kubectl("rome", &format!("logs -n shop {pod} -c doctor"))?;
+    ensure!(log.contains("here"), "{log}");
+    hears(lab, &[pod, "-c", "doctor"])?;
+    let after = pod_of(lab, "rome", "shop", "web")?;
+    ensure!(after["metadata"]["uid"] == before["metadata"]["uid"] && is_ready(&after), "{after:#}");
     Ok(())
 }
 

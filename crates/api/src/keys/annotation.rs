@@ -38,6 +38,8 @@ pub const ANTI_AFFINITY_PRESET: &str = "liqo.io/anti-affinity-preset";
 pub const ANTI_AFFINITY_LABELS: &str = "liqo.io/anti-affinity-labels";
 /// States on a ShadowPod the UID of the pod that it stands for.
 pub const HOME_POD_UID: &str = "virtualkubelet.liqo.io/home-pod-uid";
+/// States on the twin of a claim the UID of the claim that it stands for.
+pub const HOME_CLAIM_UID: &str = "virtualkubelet.liqo.io/home-claim-uid";
 /// States the UID of the pod that a reflected token is for.
 pub const SERVICE_ACCOUNT_POD_UID: &str = "virtualkubelet.liqo.io/service-account-for-pod-uid";
 /// States when a reflected token expires.

@@ -33,7 +33,12 @@ pub fn validate_change(old: &ShadowPod, new: &ShadowPod) -> Verdict {
     if fixed(&old.spec.pod) != fixed(&new.spec.pod) {
         return Verdict::denied(
             "of a ShadowPod's spec.pod, only images, activeDeadlineSeconds and tolerations can \
-             change; delete it and create another",
+             change, and ephemeralContainers be added; delete it and create another",
+        );
+    }
+    if !only_adds(&old.spec.pod, &new.spec.pod) {
+        return Verdict::denied(
+            "the ephemeralContainers of a ShadowPod can neither be changed nor removed; add others",
         );
     }
     Verdict::Allowed
@@ -80,12 +85,19 @@ fn nobody() -> Verdict {
     Verdict::Denied(format!("a ShadowPod needs the label {} of its cluster", label::ORIGIN))
 }
 
+/// Whether the containers that were added to a running pod are still all there, as they were.
+fn only_adds(old: &PodSpec, new: &PodSpec) -> bool {
+    let all = new.ephemeral_containers.as_deref().unwrap_or_default();
+    old.ephemeral_containers.iter().flatten().all(|container| all.contains(container))
+}
+
 /// A pod without what may change.
 fn fixed(spec: &PodSpec) -> PodSpec {
     let without_image = |container: &Container| Container { image: None, ..container.clone() };
     let mut spec = spec.clone();
     spec.active_deadline_seconds = None;
     spec.tolerations = None;
+    spec.ephemeral_containers = None;
     spec.containers = spec.containers.iter().map(without_image).collect();
     let init = spec.init_containers.as_ref();
     spec.init_containers = init.map(|list| list.iter().map(without_image).collect());
@@ -153,6 +165,23 @@ mod tests {
         assert_eq!(change("rome", "rome", &image), Verdict::Allowed);
         assert!(matches!(change("rome", "rome", &command), Verdict::Denied(_)));
         assert!(matches!(change("rome", "milan", &old), Verdict::Denied(_)));
+    }
+
+    #[test]
+    fn containers_are_added_to_a_pod_and_stay() {
+        let with = |debuggers: Value| {
+            pod(Some("rome"), &json!({ "containers": [], "ephemeralContainers": debuggers }))
+        };
+        let one = json!({ "name": "one", "image": "a" });
+        let two = json!({ "name": "two", "image": "b" });
+        let other = json!({ "name": "one", "image": "b" });
+        let (none, first) = (pod(Some("rome"), &json!({})), with(json!([one])));
+        let both = with(json!([one, two]));
+        assert_eq!(validate_change(&none, &first), Verdict::Allowed);
+        assert_eq!(validate_change(&first, &both), Verdict::Allowed);
+        for (old, new) in [(&first, &none), (&both, &first), (&first, &with(json!([other, two])))] {
+            assert!(matches!(validate_change(old, new), Verdict::Denied(_)), "{new:?}");
+        }
     }
 
     fn pod(origin: Option<&str>, spec: &Value) -> ShadowPod {

@@ -19,7 +19,7 @@ use liqo_api::virtualkubelet::PodPhase;
 use liqo_peering::controller;
 use serde_json::{Map, Value};
 
-use crate::slim::SlimShadow;
+use crate::slim::{SlimPod, SlimShadow};
 
 /// The longest reason that is written on a ShadowPod.
 const LONGEST_ERROR: usize = 1024;
@@ -59,9 +59,11 @@ pub fn is_over(restart_policy: Option<&str>, phase: PodPhase) -> bool {
 /// The Pod that is made for a ShadowPod.
 ///
 /// Whatever the ShadowPod says, no credentials of this cluster are mounted into it unless it asks
-/// for that; who may ask is decided before.
+/// for that; who may ask is decided before. Containers for those who look for an error come later,
+/// see [`added`].
 pub fn pod(shadow: &SlimShadow, mut spec: PodSpec) -> Pod {
     spec.automount_service_account_token.get_or_insert(false);
+    spec.ephemeral_containers = None;
     let metadata = ObjectMeta {
         name: shadow.metadata.name.clone(),
         namespace: shadow.metadata.namespace.clone(),
@@ -71,6 +73,24 @@ pub fn pod(shadow: &SlimShadow, mut spec: PodSpec) -> Pod {
         ..ObjectMeta::default()
     };
     Pod { metadata, spec: Some(spec), status: None }
+}
+
+/// The strategic merge patch that adds to a running Pod the containers that its ShadowPod has got
+/// since; nothing when it has them, or has come to its end.
+pub fn added(shadow: &SlimShadow, pod: &SlimPod) -> Option<Value> {
+    let is_at_its_end = matches!(pod.phase(), PodPhase::Succeeded | PodPhase::Failed)
+        || pod.metadata.deletion_timestamp.is_some();
+    if is_at_its_end {
+        return None;
+    }
+    let is_missing = |container: &Value| !pod.added().any(|name| container["name"] == name);
+    let missing: Vec<Value> = shadow.spec.pod.added().into_iter().filter(is_missing).collect();
+    (!missing.is_empty()).then(|| {
+        serde_json::json!({
+            "metadata": { "uid": pod.metadata.uid },
+            "spec": { "ephemeralContainers": missing },
+        })
+    })
 }
 
 fn labels(shadow: &ObjectMeta) -> Texts {
@@ -205,6 +225,40 @@ mod tests {
           }
         }
         "#);
+    }
+
+    #[test]
+    fn containers_are_added_to_a_running_pod_once_and_not_when_it_is_made() {
+        let debuggers = json!([{ "name": "one", "image": "a" }, { "name": "two", "someday": 1 }]);
+        let mut shadow = serde_json::to_value(json!({
+            "metadata": { "name": "a", "uid": "1" },
+            "spec": { "pod": { "containers": [], "ephemeralContainers": debuggers } },
+        }))
+        .unwrap();
+        let with: SlimShadow = serde_json::from_value(shadow.clone()).unwrap();
+        shadow["spec"]["pod"]["ephemeralContainers"].take();
+        let without: SlimShadow = serde_json::from_value(shadow).unwrap();
+        let made = pod(&with, with.spec.pod.unpack().unwrap());
+        assert_eq!(made.spec.unwrap().ephemeral_containers, None);
+
+        let running = |names: &[&str], phase: &str| -> SlimPod {
+            let containers: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();
+            serde_json::from_value(json!({
+                "metadata": { "name": "a", "uid": "p" },
+                "spec": { "ephemeralContainers": containers },
+                "status": { "phase": phase },
+            }))
+            .unwrap()
+        };
+        let patch = added(&with, &running(&["one"], "Running")).unwrap();
+        let two = json!([{ "name": "two", "someday": 1 }]);
+        assert_eq!(
+            patch,
+            json!({ "metadata": { "uid": "p" }, "spec": { "ephemeralContainers": two } })
+        );
+        assert_eq!(added(&with, &running(&["two", "one", "mine"], "Running")), None);
+        assert_eq!(added(&without, &running(&[], "Running")), None);
+        assert_eq!(added(&with, &running(&[], "Succeeded")), None);
     }
 
     #[test]

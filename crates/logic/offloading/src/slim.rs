@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use liqo_api::virtualkubelet::{PodPhase, ShadowPod, ShadowPodStatus};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// A ShadowPod.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,11 +48,26 @@ impl Packed {
     pub fn unpack(&self) -> serde_json::Result<PodSpec> {
         serde_json::from_str(&self.0)
     }
+
+    /// The containers that are to be added to the running pod, which few pods have.
+    pub fn added(&self) -> Vec<Value> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Added {
+            #[serde(default)]
+            ephemeral_containers: Option<Vec<Value>>,
+        }
+        if !self.0.contains("\"ephemeralContainers\"") {
+            return Vec::new();
+        }
+        let added = serde_json::from_str::<Added>(&self.0);
+        added.ok().and_then(|added| added.ephemeral_containers).unwrap_or_default()
+    }
 }
 
 impl<'de> Deserialize<'de> for Packed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
+        let value = Value::deserialize(deserializer)?;
         Ok(Self(value.to_string().into()))
     }
 }
@@ -72,6 +88,13 @@ pub struct SlimPod {
 struct SlimSpec {
     #[serde(default)]
     node_name: Option<Box<str>>,
+    #[serde(default)]
+    ephemeral_containers: Vec<SlimContainer>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SlimContainer {
+    name: Box<str>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -84,6 +107,11 @@ impl SlimPod {
     /// Its node, once it has one.
     pub fn node(&self) -> Option<&str> {
         self.spec.node_name.as_deref()
+    }
+
+    /// The names of the containers that were added to it.
+    pub fn added(&self) -> impl Iterator<Item = &str> {
+        self.spec.ephemeral_containers.iter().map(|container| &*container.name)
     }
 
     /// Its phase.

@@ -41,6 +41,8 @@ pub struct Settings {
     pub metrics: Option<(String, u16)>,
     /// The address manager, if there is one.
     pub ipam: Option<String>,
+    /// The class of volumes that follow their pods, where it is not called as usual.
+    pub storage_class: Option<String>,
     /// Annotations of virtual nodes.
     pub node_annotations: BTreeMap<String, String>,
     /// Labels of virtual nodes.
@@ -186,6 +188,8 @@ impl Kubelet<'_> {
             format!("--home-cluster-name={}", home.name),
         ];
         args.extend(settings.ipam.as_ref().map(|ipam| format!("--ipam-server={ipam}")));
+        let class = settings.storage_class.as_ref();
+        args.extend(class.map(|class| format!("--virtual-storage-class-name={class}")));
         let pairs = |flag: &str, pairs: &BTreeMap<String, String>| {
             let text: Vec<_> =
                 pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -271,6 +275,7 @@ mod tests {
             requests: amount("100m"),
             limits: amount("1"),
             metrics: Some((":5872".to_owned(), 5872)),
+            storage_class: Some("far".to_owned()),
             node_annotations: map("c", "d"),
             node_labels: map("e", "f"),
             ..Settings::default()
@@ -286,6 +291,7 @@ mod tests {
         let container = &spec.template.spec.unwrap().containers[0];
         let args = container.args.as_ref().unwrap();
         for arg in [
+            "--virtual-storage-class-name=far",
             "--node-extra-annotations=c=d",
             "--node-extra-labels=e=f",
             "--metrics-enabled=true",

@@ -105,6 +105,7 @@ fn offloading(permissions: Permissions) -> Permissions {
             [
                 on(CORE, ["namespaces", "pods", "secrets"]).manage(),
                 on(CORE, ["pods"]).part("eviction").create(),
+                on(CORE, ["pods"]).part("ephemeralcontainers").patch(),
             ],
         )
         .cluster(

@@ -53,6 +53,26 @@ impl Access {
     }
 }
 
+/// Rewrites containers so that they reach the API server of this cluster.
+pub fn rewrite_containers(
+    mut containers: Vec<Value>,
+    account: &str,
+    place: &Place,
+    access: &Access,
+) -> Vec<Value> {
+    for container in &mut containers {
+        rewrite_container(container, account, place, access);
+    }
+    containers
+}
+
+fn rewrite_container(container: &mut Value, account: &str, place: &Place, access: &Access) {
+    rename_config_maps(container, place);
+    if access.tokens != ServiceAccounts::Disabled {
+        introduce(container, account, access);
+    }
+}
+
 /// Rewrites a specification so that the pod reaches the API server of this cluster.
 pub fn rewrite(
     spec: &mut Map<String, Value>,
@@ -63,10 +83,7 @@ pub fn rewrite(
 ) {
     for list in ["containers", "initContainers"] {
         for container in items(spec.get_mut(list)) {
-            rename_config_maps(container, place);
-            if access.tokens != ServiceAccounts::Disabled {
-                introduce(container, account, access);
-            }
+            rewrite_container(container, account, place, access);
         }
     }
     for volume in items(spec.get_mut("volumes")) {

@@ -48,6 +48,10 @@ pub enum Action {
     Offload,
     /// Change labels and annotations of the ShadowPod.
     Relabel(Value),
+    /// Add to the ShadowPod the containers that the pod has got since.
+    AddContainers,
+    /// Say why the other cluster does not add them.
+    Warn(String),
     /// Delete the ShadowPod.
     DeleteShadow,
     /// Bring the status of the pod there home.
@@ -121,7 +125,14 @@ fn here_and_there(
     let mut actions = Vec::new();
     actions.extend(shadow::relabel(shadow, &home.metadata, place).map(Action::Relabel));
     match pod {
-        Some(pod) if is_of(pod, Some(shadow)) && !is_replaced(pod) => actions.push(Action::Mirror),
+        Some(pod) if is_of(pod, Some(shadow)) && !is_replaced(pod) => {
+            if !pod.is_leaving() && home.added().any(|name| !pod.has_added(name)) {
+                actions.push(Action::AddContainers);
+                let error = shadow::error(shadow);
+                actions.extend(error.map(|error| Action::Warn(error.to_owned())));
+            }
+            actions.push(Action::Mirror);
+        }
         Some(_) => {}
         None => {
             let error = shadow::error(shadow);
@@ -160,7 +171,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures::{home_pod, place, remote_pod, shadow_of};
+    use crate::fixtures::{golden_home, home_pod, place, remote_pod, shadow_of};
     use crate::lean::Json;
 
     #[test]
@@ -274,6 +285,32 @@ mod tests {
         let why = [Action::Explain("no room".to_owned())];
         assert_eq!(known(Some(&home), Some(&shadow), None), why);
         assert_eq!(known(Some(&home), Some(&shadow), Some(&running())), [Action::Mirror]);
+    }
+
+    #[test]
+    fn containers_that_are_added_here_are_added_there() {
+        let mut home = golden_home();
+        home["spec"]["ephemeralContainers"] = json!([{"name": "debug", "image": "tools"}]);
+        let home: HomePod = serde_json::from_value(home).unwrap();
+        let shadow = shadow_of(&home);
+        let has = |names: &[&str]| {
+            let containers: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+            let pod = remote_pod(&json!({"phase": "Running"}));
+            let spec = serde_json::from_value(json!({"ephemeralContainers": containers})).unwrap();
+            RemotePod { spec, ..pod }
+        };
+        let adds = [Action::AddContainers, Action::Mirror];
+        assert_eq!(known(Some(&home), Some(&shadow), Some(&has(&[]))), adds);
+        assert_eq!(known(Some(&home), Some(&shadow), Some(&has(&["theirs"]))), adds);
+        let both = has(&["theirs", "debug"]);
+        assert_eq!(known(Some(&home), Some(&shadow), Some(&both)), [Action::Mirror]);
+        assert_eq!(known(Some(&home), Some(&shadow), None), [], "there is nothing to add to yet");
+        let mut refused = shadow;
+        let annotations = refused.annotations.as_mut().unwrap();
+        annotations.insert("liqo.io/shadowpod-error".to_owned(), "too bold".to_owned());
+        let warns = [Action::AddContainers, Action::Warn("too bold".to_owned()), Action::Mirror];
+        assert_eq!(known(Some(&home), Some(&refused), Some(&has(&[]))), warns);
+        assert_eq!(known(Some(&home), Some(&refused), Some(&both)), [Action::Mirror]);
     }
 
     #[test]

@@ -66,6 +66,13 @@ pub struct Glimpse {
     pub service_account_name: Option<String>,
     #[serde(default)]
     volumes: Vec<Volume>,
+    #[serde(default)]
+    ephemeral_containers: Vec<Container>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Container {
+    name: Box<str>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -103,6 +110,7 @@ impl HomePod {
     pub fn trim(&mut self) {
         self.spec.volumes.retain(|volume| volume.tokens().next().is_some());
         self.spec.volumes.shrink_to_fit();
+        self.spec.ephemeral_containers.shrink_to_fit();
         let metadata = std::mem::take(&mut self.metadata);
         self.metadata = ObjectMeta {
             deletion_grace_period_seconds: metadata.deletion_grace_period_seconds,
@@ -114,6 +122,11 @@ impl HomePod {
     /// The tokens that its volumes ask for.
     pub fn tokens(&self) -> impl Iterator<Item = Token> {
         self.spec.volumes.iter().flat_map(Volume::tokens)
+    }
+
+    /// The names of the containers that were added to it while it ran.
+    pub fn added(&self) -> impl Iterator<Item = &str> {
+        self.spec.ephemeral_containers.iter().map(|container| &*container.name)
     }
 
     /// Whether somebody has asked for its end.
@@ -152,12 +165,27 @@ pub struct RemotePod {
     /// Its metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
+    #[serde(default)]
+    pub(crate) spec: Extras,
     /// Its status.
     #[serde(default)]
     pub status: Json,
 }
 
+/// What is added to a specification while its pod runs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Extras {
+    #[serde(default)]
+    ephemeral_containers: Vec<Container>,
+}
+
 impl RemotePod {
+    /// Whether a container was added to it while it ran.
+    pub fn has_added(&self, name: &str) -> bool {
+        self.spec.ephemeral_containers.iter().any(|container| &*container.name == name)
+    }
+
     /// Drops what came along and is not needed.
     pub fn trim(&mut self) {
         let mut metadata = std::mem::take(&mut self.metadata);

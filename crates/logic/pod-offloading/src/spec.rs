@@ -53,6 +53,25 @@ pub fn remote(pod: &ObjectMeta, spec: &Value, place: &Place, access: &Access) ->
     Value::Object(remote)
 }
 
+/// The containers that a ShadowPod has to have, given what was added to its pod while it ran and what
+/// it has; nothing when it has them all.
+///
+/// What it has stays as it is: the other cluster takes no change.
+pub fn added(spec: &Value, shadow: &Value, place: &Place, access: &Access) -> Option<Value> {
+    let list = |spec: &Value| -> Vec<Value> {
+        spec.get("ephemeralContainers").and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let mut all = list(shadow);
+    let is_new = |one: &Value| !all.iter().any(|other| other.get("name") == one.get("name"));
+    let new: Vec<Value> = list(spec).into_iter().filter(is_new).collect();
+    if new.is_empty() {
+        return None;
+    }
+    let account = spec.get("serviceAccountName").and_then(Value::as_str).unwrap_or_default();
+    all.extend(access::rewrite_containers(new, account, place, access));
+    Some(Value::Array(all))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +129,26 @@ mod tests {
         let mut want = spec.clone();
         want["automountServiceAccountToken"] = json!(false);
         assert_eq!(disabled(&spec), want);
+    }
+
+    #[test]
+    fn containers_that_were_added_reach_the_api_server_as_the_others_do() {
+        let access = Access::token_api("10.92.0.2".parse().unwrap(), 443);
+        let map = json!({"configMapRef": {"name": "kube-root-ca.crt"}});
+        let spec = json!({"ephemeralContainers": [
+            {"name": "old", "image": "a"},
+            {"name": "new", "image": "b", "targetContainerName": "c", "envFrom": [map]},
+        ]});
+        let has = json!({"ephemeralContainers": [{"name": "old", "image": "as it was"}]});
+        let want = added(&spec, &has, &place(), &access).unwrap();
+        assert_eq!(want[0], has["ephemeralContainers"][0], "what is there does not change");
+        let new = &want[1];
+        assert_eq!(new["targetContainerName"], "c");
+        assert_eq!(new["envFrom"][0]["configMapRef"]["name"], "kube-root-ca.crt.41543");
+        assert_eq!(new["env"][0]["name"], "KUBERNETES_SERVICE_HOST");
+        let has = json!({"ephemeralContainers": want});
+        assert_eq!(added(&spec, &has, &place(), &access), None);
+        assert_eq!(added(&json!({}), &json!({}), &place(), &access), None);
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! - [`mapping`]: which namespaces extend to the other cluster;
 //! - [`place`]: from where to where, and what all copies have in common;
 //! - [`mod@plan`]: what to do about an object and its copy;
-//! - [`kinds`]: what each kind becomes. A new kind is one file there, and one line in the list of
+//! - [`claims`]: claims of volumes, which have a twin there and a volume here;
+//! - [`kinds`]: what each other kind becomes. A new kind is one file there, and one line in the list of
 //!   the virtual kubelet.
 
+pub mod claims;
 pub mod kinds;
 pub mod mapping;
 pub mod place;

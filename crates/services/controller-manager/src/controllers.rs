@@ -191,7 +191,7 @@ impl Controllers {
         let requests = Requests::new(world.clone(), reader, settings);
         let auto_accept = !peering.offer_disable_auto_accept;
         let policy = Policy { auto_accept, patience, resync };
-        let settings = kubelet_settings(&args.kubelet);
+        let settings = kubelet_settings(&args.kubelet, &args.offloading.virtual_storage_class_name);
         let told = events(event::FROM_RESOURCE_OFFER);
         let offers = Offers::new(world.clone(), told, settings, policy);
         Self {
@@ -283,7 +283,7 @@ impl Controllers {
     }
 }
 
-fn kubelet_settings(args: &KubeletArgs) -> kubelet::Settings {
+fn kubelet_settings(args: &KubeletArgs, storage_class: &str) -> kubelet::Settings {
     let amounts = |cpu, memory| {
         let pairs = [(CPU, cpu), (MEMORY, memory)].into_iter();
         let some = pairs.filter(|(_, amount): &(_, Quantity)| !amount.is_zero());
@@ -299,6 +299,7 @@ fn kubelet_settings(args: &KubeletArgs) -> kubelet::Settings {
         limits: amounts(args.kubelet_cpu_limits, args.kubelet_ram_limits),
         metrics: args.kubelet_metrics_enabled.then(|| (address.to_string(), address.port)),
         ipam: (!args.kubelet_ipam_server.is_empty()).then(|| args.kubelet_ipam_server.clone()),
+        storage_class: (storage_class != object::STORAGE_CLASS).then(|| storage_class.to_owned()),
         node_annotations: args.node_extra_annotations.0.clone(),
         node_labels: args.node_extra_labels.0.clone(),
     }

@@ -20,10 +20,11 @@ use liqo_kit::keyed::Next;
 use liqo_kit::retry::{Failure, Retry, or_gone};
 use liqo_kit::watch::{Ended, Key, Object, Store, watch as watch_objects};
 use liqo_pod_offloading::lean::HomePod;
+use liqo_reflection::claims::Storage;
 use liqo_virtual_node::drain::{self, Guest, Step};
 use liqo_virtual_node::node;
 use liqo_virtual_node::status::{self, Links};
-use liqo_virtual_node::{Fate, Settings, fate};
+use liqo_virtual_node::{Fate, Settings, fate, storage_class};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -144,6 +145,16 @@ impl Failure for Error {
     }
 }
 
+/// What the keeper tells others.
+pub(crate) struct News {
+    /// The node whose lease is renewed.
+    pub(crate) renewal: watch::Sender<Option<String>>,
+    /// Whether the other cluster answers.
+    pub(crate) answers: watch::Sender<bool>,
+    /// Whether claims can have volumes there, once that is known.
+    pub(crate) storage: watch::Sender<Option<Storage>>,
+}
+
 /// Keeps one node.
 pub(crate) struct Keeper {
     settings: Settings,
@@ -154,10 +165,9 @@ pub(crate) struct Keeper {
     client: Client,
     metadata: Writer,
     status: Writer,
-    /// The node whose lease is renewed.
-    renewal: watch::Sender<Option<String>>,
-    /// Whether the other cluster answers.
-    answers: watch::Sender<bool>,
+    news: News,
+    insists_on_storage: bool,
+    class: Option<String>,
     /// Since when the node has been leaving.
     leaving: Mutex<Option<Instant>>,
 }
@@ -168,8 +178,7 @@ impl Keeper {
         args: &Args,
         settings: Settings,
         sources: Sources,
-        renewal: watch::Sender<Option<String>>,
-        answers: watch::Sender<bool>,
+        news: News,
     ) -> Self {
         Self {
             settings,
@@ -180,8 +189,9 @@ impl Keeper {
             client,
             metadata: Writer::owning(manager::VIRTUAL_KUBELET),
             status: Writer::owning(manager::VIRTUAL_KUBELET),
-            renewal,
-            answers,
+            news,
+            insists_on_storage: args.reflection.enable_storage,
+            class: args.reflection.remote_real_storage_class_name.clone(),
             leaving: Mutex::default(),
         }
     }
@@ -190,13 +200,14 @@ impl Keeper {
     pub(crate) async fn keep(self: Arc<Self>) -> Result<Next, Error> {
         self.sources.ready().await?;
         let answers = self.sources.links().api_server;
-        self.answers.send_if_modified(|known| std::mem::replace(known, answers) != answers);
+        self.news.answers.send_if_modified(|known| std::mem::replace(known, answers) != answers);
         let node = self.sources.nodes.object(&Key::cluster(&self.settings.name));
         let offers = self.sources.offers.objects();
         let offers: Vec<&ResourceOffer> = offers.iter().map(|offer| &**offer).collect();
         match fate(offers.iter().copied()) {
             Fate::Serve(offer) => {
                 self.set_leaving(false);
+                self.tell_storage(offer);
                 self.claim(offer).await?;
                 self.show(offer, node.as_deref()).await
             }
@@ -209,6 +220,17 @@ impl Keeper {
             }
             Fate::Vanish => Ok(self.leave(node.as_deref()).await?.unwrap_or(Next::AwaitChange)),
         }
+    }
+
+    /// Tells what volumes are offered.
+    fn tell_storage(&self, offer: &ResourceOffer) {
+        let class = self.class.as_deref();
+        let storage = Storage::of(self.insists_on_storage, class, storage_class(offer));
+        self.news.storage.send_if_modified(|known| {
+            let changed = known.as_ref() != Some(&storage);
+            *known = Some(storage);
+            changed
+        });
     }
 
     /// The offer must not go before the node.
@@ -260,7 +282,7 @@ impl Keeper {
             }
             if node.metadata.deletion_timestamp.is_some() {
                 // Somebody deletes it by hand: it comes back when it is gone.
-                self.renewal.send_replace(None);
+                self.news.renewal.send_replace(None);
                 return Ok(Next::AwaitChange);
             }
         }
@@ -269,7 +291,7 @@ impl Keeper {
             Outcome::Applied(node) => *node,
             Outcome::Skipped => have.cloned().unwrap_or_default(),
         };
-        self.renewal.send_if_modified(|renewed| {
+        self.news.renewal.send_if_modified(|renewed| {
             let uid = node.uid();
             let changed = *renewed != uid;
             *renewed = uid;
@@ -349,7 +371,7 @@ impl Keeper {
     /// Sees the node off; nothing when it is gone.
     async fn leave(&self, node: Option<&Node>) -> Result<Option<Next>, Error> {
         let Some(node) = node.filter(|node| node::is_ours(node, &self.settings)) else {
-            self.renewal.send_replace(None);
+            self.news.renewal.send_replace(None);
             self.set_leaving(false);
             return Ok(None);
         };

@@ -40,8 +40,9 @@ use tracing::{info, warn};
 
 use self::addresses::{Addresses, Ipam, Translator, leftovers};
 pub use self::args::Args;
-use self::keeper::{Keeper, Sources};
+use self::keeper::{Keeper, News, Sources};
 use self::pods::{Entrance, Ground, Pods, entrance, noticed};
+use self::reflection::claims::Volumes;
 use self::reflection::counts::Counts;
 use self::reflection::link::{BACKOFF, Link};
 use self::reflection::namespaces::Activation;
@@ -119,6 +120,7 @@ pub async fn serve(process: Process, args: &Args) -> Result<(), Error> {
         Sources::watch(&client, &args.tenant_namespace, &settings, pods.clone());
     let (renewal, renewed) = watch::channel(None);
     let (answers, answering) = watch::channel(true);
+    let (storage, volumes) = Volumes::channel(&args.reflection);
     let lease = lease::Lease {
         client: client.clone(),
         duration: args.node_lease_duration,
@@ -127,9 +129,10 @@ pub async fn serve(process: Process, args: &Args) -> Result<(), Error> {
     // They end with this function: whatever is under way is safe to leave half-way.
     let tasks = process.tasks.child();
     let tokens = entrance::tokens(&client, &args.reflection).await.map_err(Error::Version)?;
-    let reflection = Reflection { args, tokens, tasks: &tasks, answers: answering };
+    let reflection = Reflection { args, tokens, tasks: &tasks, answers: answering, volumes };
     reflection.start(&process, pods, touched_pods)?;
-    let keeper = Arc::new(Keeper::new(client, args, settings, sources, renewal, answers));
+    let news = News { renewal, answers, storage };
+    let keeper = Arc::new(Keeper::new(client, args, settings, sources, news));
     let node = Key::cluster(args.nodename.clone());
     let touched = stream::select(touched, departures(noticing, Arc::clone(&keeper)));
     let touched = touched.map(move |()| node.clone()).take_until(stop.clone().cancelled_owned());
@@ -156,6 +159,7 @@ struct Reflection<'a> {
     tokens: ServiceAccounts,
     tasks: &'a Tasks,
     answers: watch::Receiver<bool>,
+    volumes: Volumes,
 }
 
 impl Reflection<'_> {
@@ -166,7 +170,7 @@ impl Reflection<'_> {
         store: Store<HomePod>,
         touched: impl futures::Stream<Item = Key> + Send + 'static,
     ) -> Result<(), Error> {
-        let Self { args, tokens, tasks, answers } = self;
+        let Self { args, tokens, tasks, answers, volumes } = self;
         let (Some(id), Some(name)) = (&args.home_cluster_id, &args.home_cluster_name) else {
             warn!("No pods run there: --home-cluster-id and --home-cluster-name say for whom");
             tasks.spawn("pods", touched.for_each(|_| std::future::ready(())));
@@ -199,6 +203,7 @@ impl Reflection<'_> {
             home: client.clone(),
             link: Link { remote: peer, answers },
             addresses,
+            volumes,
             counts: Counts::register(metrics, &remote, &args.nodename),
             place: Arc::new(place),
         };

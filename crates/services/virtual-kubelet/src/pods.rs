@@ -8,8 +8,9 @@
 //!
 //! Pods here are watched once for all namespaces; what is there, namespace by namespace, as far as
 //! a [`side`] is known. All that is decided is decided in `liqo-pod-offloading`; what is done is done
-//! in [`hands`] and [`tokens`], and what is remembered between two looks is in [`memory`].
+//! in [`hands`], [`additions`] and [`tokens`], and what is remembered between two looks is in [`memory`].
 
+mod additions;
 pub(crate) mod entrance;
 mod hands;
 mod memory;
@@ -169,6 +170,12 @@ impl Pods {
                 (Action::Relabel(change), _, Some(side)) => {
                     self.relabel(scene, side, &change).await?;
                 }
+                (Action::AddContainers, Some(home), Some(side)) => {
+                    self.add_containers(scene, home, side).await?;
+                }
+                (Action::Warn(why), Some(home), _) => {
+                    self.warn(home, &why).await;
+                }
                 (Action::DeleteShadow, _, Some(side)) => self.delete_shadow(scene, side).await?,
                 (Action::Mirror, Some(home), _) => {
                     if let Some(remote) = &scene.remote {
@@ -187,6 +194,8 @@ impl Pods {
                 // Actions are about what was seen.
                 (
                     Action::Offload
+                    | Action::AddContainers
+                    | Action::Warn(_)
                     | Action::Mirror
                     | Action::Reject(_)
                     | Action::Explain(_)

@@ -9,10 +9,12 @@
 //! - [`namespaces`]: begins and ends reflection with the namespaces that the other cluster accepts;
 //! - [`kinds`]: the kinds that are reflected, one line each;
 //! - [`driver`]: reflects one kind between two namespaces;
+//! - [`claims`]: the same for claims of volumes, which have a volume here, too;
 //! - [`link`]: the way to the other cluster;
 //! - [`owners`]: Services that have a say in what belongs to them;
 //! - [`counts`]: what is counted.
 
+pub(crate) mod claims;
 pub(crate) mod counts;
 pub(crate) mod driver;
 pub(crate) mod kinds;
@@ -25,6 +27,7 @@ use std::sync::Arc;
 use kube::Client;
 use liqo_reflection::Place;
 
+use self::claims::Volumes;
 use self::counts::Counts;
 use self::link::Link;
 use crate::addresses::Addresses;
@@ -40,6 +43,8 @@ pub(crate) struct Scope {
     pub(crate) place: Arc<Place>,
     /// What addresses are called there.
     pub(crate) addresses: Arc<Addresses>,
+    /// What volumes can be had there.
+    pub(crate) volumes: Volumes,
     /// What is counted.
     pub(crate) counts: Counts,
 }

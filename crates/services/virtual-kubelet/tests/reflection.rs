@@ -1,6 +1,10 @@
 //! What a virtual kubelet brings to another cluster and back, between two real API servers.
 #![expect(clippy::unwrap_used, reason = "a failure is the test's failure")]
 
+#[path = "reflection/additions.rs"]
+mod additions;
+#[path = "reflection/claims.rs"]
+mod claims;
 #[path = "reflection/config_maps.rs"]
 mod config_maps;
 #[path = "reflection/pods.rs"]

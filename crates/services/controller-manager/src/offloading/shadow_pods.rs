@@ -49,6 +49,8 @@ struct Memory {
     names: Option<u64>,
     /// When its Pod was first seen pending.
     pending: Option<Instant>,
+    /// The containers that were added last, and to which Pod.
+    added: Option<(Option<String>, Value)>,
     /// The reason that was written last, and when.
     told: Option<(String, Instant)>,
 }
@@ -157,10 +159,41 @@ impl ShadowPods {
 
     /// Makes a Pod follow its ShadowPod, and reports its phase.
     async fn follow(&self, key: &Key, shadow: &SlimShadow, pod: &SlimPod) -> Result<Next, Error> {
-        self.tell(key, shadow, None).await?;
         if pod.metadata.deletion_timestamp.is_none() {
             self.relabel(key, shadow, pod).await?;
         }
+        let added = self.add_containers(key, shadow, pod).await;
+        let why = added.as_ref().err().map(Error::told);
+        self.tell(key, shadow, why.as_deref()).await?;
+        // What cannot be added does not keep its phase from being told.
+        let next = self.report(key, shadow, pod).await?;
+        added.map(|()| next)
+    }
+
+    /// Adds containers to a running Pod that its ShadowPod has got since.
+    async fn add_containers(
+        &self,
+        key: &Key,
+        shadow: &SlimShadow,
+        pod: &SlimPod,
+    ) -> Result<(), Error> {
+        let Some(change) = shadow_pod::added(shadow, pod) else { return Ok(()) };
+        // What was added a moment ago is seen in a moment.
+        let this = Some((pod.uid(), change["spec"].clone()));
+        if self.remember(key, shadow, |memory| memory.added == this) {
+            return Ok(());
+        }
+        let pods: Api<Pod> = Api::namespaced(self.world.client.clone(), namespace(key));
+        let patch = Patch::Strategic(change);
+        let patched = pods.patch_ephemeral_containers(&key.name, &params(), &patch).await;
+        or_gone(patched).map_err(Error::request("add a container to a pod"))?;
+        info!(pod = %key, "Container added");
+        self.remember(key, shadow, |memory| memory.added = this);
+        Ok(())
+    }
+
+    /// Reports the phase of a Pod.
+    async fn report(&self, key: &Key, shadow: &SlimShadow, pod: &SlimPod) -> Result<Next, Error> {
         let phase = pod.phase();
         if phase == shadow.phase() || phase == PodPhase::Unknown {
             return Ok(Next::AwaitChange);

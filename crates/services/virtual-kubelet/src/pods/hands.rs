@@ -337,6 +337,6 @@ impl Pods {
 }
 
 /// What the other cluster said when it refused something for good reason.
-fn said_no(refusal: &Refusal) -> Option<&str> {
+pub(super) fn said_no(refusal: &Refusal) -> Option<&str> {
     matches!(refusal.code(), Some(400 | 403 | 422)).then(|| refusal.words()).flatten()
 }

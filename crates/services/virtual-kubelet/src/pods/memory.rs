@@ -26,6 +26,8 @@ pub(super) struct Memory {
     pub(super) secret: Echo,
     /// The pod here, as the last write left it.
     left: Option<Arc<HomePod>>,
+    /// The containers that its ShadowPod was last given, or refused, and which ShadowPod that is.
+    pub(super) added: Option<(Option<String>, Vec<String>)>,
     /// Digests of the status that was wanted last, and of what became of it.
     pub(super) status: Option<(u64, u64)>,
     /// The pod there whose status came home last, by its UID and version.

@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use liqo_reflection::Reflect;
 use liqo_reflection::kinds::{ConfigMaps, EndpointSlices, Ingresses, Secrets, Services};
 
-use super::{Scope, driver};
+use super::{Scope, claims, driver};
 use crate::args::WorkerArgs;
 
 /// All kinds, one line each; endpoints only when their addresses mean something over there.
@@ -14,6 +14,10 @@ pub(crate) fn all(workers: &WorkerArgs, tells_endpoints: bool) -> Vec<Kind> {
         Kind::of::<Ingresses>(workers.ingress),
         Kind::of::<ConfigMaps>(workers.configmap),
         Kind::of::<Secrets>(workers.secret),
+        Kind {
+            run: |scope, workers| Box::pin(claims::run(scope, workers)),
+            workers: workers.persistentvolumeclaim,
+        },
         Kind::of::<EndpointSlices>(if tells_endpoints { workers.endpointslice } else { 0 }),
     ]
 }
