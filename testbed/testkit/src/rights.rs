@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+    NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject,
@@ -27,6 +27,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// The group of everything about rights.
 const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// The group of all whom an API server knows.
+const EVERYBODY: &str = "system:authenticated";
 
 /// A certificate and its private key, in PEM.
 pub struct Certified {
@@ -59,7 +62,8 @@ impl ControlPlane {
         Api::<ClusterRole>::all(self.client()).create(&new, &cluster_role).await?;
         self.bind(role, user, namespace).await?;
         let first = cluster_role.rules.iter().flatten().next().context("a role has rules")?;
-        self.wait_until_allowed(first, user, namespace).await
+        self.wait_until_allowed(first, user, namespace).await?;
+        self.wait_until_welcome(user).await
     }
 
     /// Lets the API server call kubelets, as clusters do.
@@ -72,6 +76,23 @@ impl ControlPlane {
             ..PolicyRule::default()
         };
         self.wait_until_allowed(&rule, user, None).await
+    }
+
+    /// Waits until a user may ask for what everybody may: an API server grants that to all whom it
+    /// knows, a moment after its start.
+    async fn wait_until_welcome(&self, user: &str) -> Result<()> {
+        for path in ["/version", "/api/v1"] {
+            let attributes =
+                NonResourceAttributes { path: Some(path.to_owned()), verb: Some("get".to_owned()) };
+            let spec = SubjectAccessReviewSpec {
+                user: Some(user.to_owned()),
+                groups: Some(vec![EVERYBODY.to_owned()]),
+                non_resource_attributes: Some(attributes),
+                ..SubjectAccessReviewSpec::default()
+            };
+            self.wait_for(spec).await?;
+        }
+        Ok(())
     }
 
     /// Waits until the API server has noticed that a user may do what a rule allows.
@@ -92,14 +113,16 @@ impl ControlPlane {
             namespace: namespace.map(str::to_owned),
             ..ResourceAttributes::default()
         };
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: Some(user.to_owned()),
-                resource_attributes: Some(attributes),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
-        };
+        self.wait_for(SubjectAccessReviewSpec {
+            user: Some(user.to_owned()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        })
+        .await
+    }
+
+    async fn wait_for(&self, spec: SubjectAccessReviewSpec) -> Result<()> {
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let reviews: Api<SubjectAccessReview> = Api::all(self.client());
         let noticed = async {
             loop {
@@ -111,7 +134,7 @@ impl ControlPlane {
                 sleep(PAUSE).await;
             }
         };
-        timeout(LIMIT, noticed).await.with_context(|| format!("{user} is not allowed: {rule:?}"))?
+        timeout(LIMIT, noticed).await.with_context(|| format!("not allowed: {:?}", review.spec))?
     }
 
     async fn bind(&self, role: &str, user: &str, namespace: Option<&str>) -> Result<()> {
