@@ -178,7 +178,8 @@ async fn an_offer_is_made_and_taken(rome: &Town, milan: &Town) {
     let offer = wait(offers, "milan", is_taken).await;
     let hard = offer.spec.resource_quota.unwrap().hard.unwrap();
     assert_eq!((hard["cpu"].0.as_str(), hard["memory"].0.as_str()), ("9", "61848000000"));
-    assert_eq!(offer.metadata.finalizers.unwrap(), ["liqo.io/virtualkubelet"]);
+    let holds = ["liqo.io/virtualkubelet", "liqo.io/node"];
+    assert_eq!(offer.metadata.finalizers.unwrap(), holds);
 
     let deployments: Api<Deployment> = Api::namespaced(rome.client(), AT_ROME);
     let kubelet = wait(deployments, "virtual-kubelet", is_there).await;
