@@ -144,6 +144,14 @@ pub fn latency_text(latency: SignedDuration) -> String {
     }
 }
 
+/// A latency that was written so.
+pub fn read_latency(text: &str) -> Option<Duration> {
+    let number = |unit: &str| text.strip_suffix(unit).and_then(|number| number.parse().ok());
+    number("\u{3bc}s")
+        .map(Duration::from_micros)
+        .or_else(|| number("ms").map(Duration::from_millis))
+}
+
 /// What stands where a latency is not known.
 pub const NO_LATENCY: &str = "N/A";
 
@@ -189,6 +197,13 @@ mod tests {
         assert!(!pulse.hear(&pong(7.0), at(6.0)));
         assert!(!pulse.hear(&Message { kind: MessageKind::Ping, ..pong(5.5) }, at(6.0)));
         assert!(!pulse.hear(&Message { time: "soon".to_owned(), ..pong(5.5) }, at(6.0)));
+    }
+
+    #[test]
+    fn a_latency_that_was_written_can_be_read() {
+        assert_eq!(read_latency("526\u{3bc}s"), Some(Duration::from_micros(526)));
+        assert_eq!(read_latency("25ms"), Some(Duration::from_millis(25)));
+        assert_eq!(read_latency(NO_LATENCY), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,7 +12,7 @@ use liqo_api::keys::{link, secret};
 use liqo_api::net::{Connection, ConnectionStatus, Latency, TunnelEndpointStatus};
 
 use crate::peer::{Peer, Refusal};
-use crate::pulse::{Health, NO_LATENCY, latency_text};
+use crate::pulse::{Health, NO_LATENCY, latency_text, read_latency};
 
 /// Where tunnels begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,11 @@ pub fn of_refusal(refusal: &Refusal) -> TunnelEndpointStatus {
     TunnelEndpointStatus { connection: Some(connection), ..TunnelEndpointStatus::default() }
 }
 
-/// Whether a status says something new: a latency alone does only once in a while.
+/// By how much latencies differ at least, for that to be worth telling.
+const NOTABLE: Duration = Duration::from_millis(10);
+
+/// Whether a status says something new: a latency alone does only once in a while, and only if it is
+/// another one to a person; metrics tell it exactly.
 pub fn is_news(
     want: &TunnelEndpointStatus,
     have: Option<&TunnelEndpointStatus>,
@@ -88,12 +93,25 @@ pub fn is_news(
     }
     let latency = |status: &TunnelEndpointStatus| status.connection.clone()?.latency;
     match (latency(want), latency(have)) {
-        (Some(want), Some(have)) if want.value == have.value => false,
+        (Some(want), Some(have)) if !is_another(want.value.as_ref(), have.value.as_ref()) => false,
         (Some(want), Some(have)) => match (want.timestamp, have.timestamp) {
             (Some(now), Some(then)) => now.0.duration_since(then.0) >= pause,
             (_, None) | (None, _) => true,
         },
         (want, have) => want.is_some() != have.is_some(),
+    }
+}
+
+/// Whether a latency differs from another by a factor of two, and by more than chance makes it.
+fn is_another(want: Option<&String>, have: Option<&String>) -> bool {
+    let read = |text: Option<&String>| text.and_then(|text| read_latency(text));
+    match (read(want), read(have)) {
+        (Some(want), Some(have)) => {
+            let (small, large) = (want.min(have), want.max(have));
+            large >= small * 2 && large >= small + NOTABLE
+        }
+        (None, None) => want != have,
+        (Some(_), None) | (None, Some(_)) => true,
     }
 }
 
@@ -150,10 +168,27 @@ mod tests {
             |micros, after| status(Health::Connected(SignedDuration::from_micros(micros)), after);
         let first = connected(500, 0);
         assert!(is_news(&first, None, pause));
-        assert!(!is_news(&connected(600, 29), Some(&first), pause));
-        assert!(is_news(&connected(600, 30), Some(&first), pause));
+        assert!(!is_news(&connected(60_000, 29), Some(&first), pause));
+        assert!(is_news(&connected(60_000, 30), Some(&first), pause));
         assert!(!is_news(&connected(500, 30), Some(&first), pause));
         assert!(is_news(&status(Health::Lost, 1), Some(&first), pause));
+    }
+
+    #[test]
+    fn latencies_that_waver_are_no_news() {
+        let pause = SignedDuration::from_secs(30);
+        let connected =
+            |micros, after| status(Health::Connected(SignedDuration::from_micros(micros)), after);
+        for (before, after, news) in [
+            (500, 8_000, false),
+            (8_000, 500, false),
+            (100_000, 150_000, false),
+            (100_000, 210_000, true),
+            (210_000, 100_000, true),
+        ] {
+            let said = is_news(&connected(after, 60), Some(&connected(before, 0)), pause);
+            assert_eq!(said, news, "{before} to {after}");
+        }
     }
 
     #[test]

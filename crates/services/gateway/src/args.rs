@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long = "gateway.listening-port", default_value_t = port::WIREGUARD, value_name = "PORT")]
     pub listening_port: u16,
 
-    /// Time between two times that a changed latency is told
+    /// Time between two times that a latency is told that has changed much
     #[arg(long = "gateway.ping-latency-update-interval", default_value = "30s", value_parser = duration, value_name = "DURATION")]
     pub latency_interval: Duration,
 
