@@ -53,6 +53,7 @@ bench-playground: setup ## Measure how fast the playground is
 bench-liqo: setup ## Measure how fast and how small Liqo is
 	./playground images
 	cargo run --quiet --locked -p liqo-bench
+	cargo run --quiet --locked -p liqo-bench external
 
 bench-hub: setup ## Measure what each of sixteen peers costs a cluster
 	./playground images

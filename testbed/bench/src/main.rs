@@ -1,7 +1,8 @@
 //! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
-//! prints what that took. With the word `hub`, the same for one cluster that uses sixteen others;
-//! with `offloading`, pods that run in another cluster against the same pods asked for there.
-//! with `tunnel`, our WireGuard beside another. Nothing here fails because it is slow.
+//! prints what that took; with the word `external`, without Liqo's own network. With `hub`, the same
+//! for one cluster that uses sixteen others; with `offloading`, pods that run in another cluster
+//! against the same pods asked for there; with `tunnel`, our WireGuard beside another. Nothing here
+//! fails because it is slow.
 
 mod economy;
 mod hub;
@@ -29,7 +30,8 @@ const SETTLED: Duration = Duration::from_secs(15);
 #[expect(clippy::print_stdout, reason = "the figures are this program's result")]
 fn main() -> Result<()> {
     let lines = match std::env::args().nth(1).as_deref() {
-        None => figures()?,
+        None => figures("")?,
+        Some("external") => figures("--set networking.internal=false")?,
         Some("hub") => hub::figures()?,
         Some("offloading") => offloading::real()?,
         Some("scale") => {
@@ -38,7 +40,7 @@ fn main() -> Result<()> {
         }
         Some("tunnel") => tunnel::figures()?,
         Some(other) => {
-            bail!("there is no benchmark {other}; there are hub, offloading, scale and tunnel")
+            bail!("there is no benchmark {other}; there are external, hub, offloading, scale and tunnel")
         }
     };
     for line in lines {
@@ -47,7 +49,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn figures() -> Result<Vec<String>> {
+/// Size, start, installation with more words, memory, peerings.
+fn figures(more: &str) -> Result<Vec<String>> {
     let places = places()?;
     let lab = Lab::up("quick-start")?;
     lab.load_liqo(&["rome", "milan"])?;
@@ -63,7 +66,8 @@ fn figures() -> Result<Vec<String>> {
     ];
     let mut installs = vec![];
     for cluster in ["rome", "milan"] {
-        let words = format!("install kubeadm --cluster-name {cluster} --service-type NodePort");
+        let words =
+            format!("install kubeadm --cluster-name {cluster} --service-type NodePort {more}");
         installs.push(timed(|| lab.liqoctl(cluster, &words))?);
     }
     lines.push(format!("install until all is ready {}", spread(&installs)));

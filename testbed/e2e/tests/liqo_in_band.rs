@@ -194,12 +194,12 @@ fn peer_again(lab: &Lab) -> Result<()> {
 }
 
 fn mended(lab: &Lab) -> Result<()> {
-    let patch = json!({"spec": {"foreignProxyUrl": "http://192.0.2.1:8118"}}).to_string();
-    let words = ["patch", "foreigncluster", "milan", "--type=merge", "-p", &patch];
-    lab.kubectl_words("rome", &words)?;
     let proxies = "get secrets -A -l discovery.liqo.io/local-identity=true \
                    -o jsonpath={.items[0].data.proxyURL}";
     let before = lab.kubectl("rome", proxies)?;
+    let patch = json!({"spec": {"foreignProxyUrl": "http://192.0.2.1:8118"}}).to_string();
+    let words = ["patch", "foreigncluster", "milan", "--type=merge", "-p", &patch];
+    lab.kubectl_words("rome", &words)?;
     eventually(SOON, "the identity follows the proxy", || {
         ensure!(lab.kubectl("rome", proxies)? != before);
         Ok::<_, anyhow::Error>(())
