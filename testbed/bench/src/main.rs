@@ -40,7 +40,9 @@ fn main() -> Result<()> {
         }
         Some("tunnel") => tunnel::figures()?,
         Some(other) => {
-            bail!("there is no benchmark {other}; there are external, hub, offloading, scale and tunnel")
+            bail!(
+                "there is no benchmark {other}; there are external, hub, offloading, scale and tunnel"
+            )
         }
     };
     for line in lines {
