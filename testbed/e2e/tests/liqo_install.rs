@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         .fact("an upgrade that never gets ready is rolled back", rollback)
         .fact("an object of somebody else is not overwritten", foreign_object)
         .fact("liqo is not uninstalled while something uses it", blockers)
-        .fact("uninstalling leaves the definitions and nothing else", uninstall)
+        .fact("uninstalling leaves the definitions and the ledger of networks", uninstall)
         .fact("an installation that was interrupted is finished by another", interrupted)
         .fact("helm uninstalls what liqoctl installed", helm_uninstall)
         .fact("purging leaves nothing at all", purge)
@@ -275,6 +275,8 @@ fn uninstall(lab: &Lab) -> Result<()> {
         name.contains("customresourcedefinition") || name == "namespace/liqo"
             // Kubernetes adds one for every group of custom resources.
             || name.starts_with("apiservice/v1alpha1.")
+            // What networks are called stays the same for the next installation.
+            || name.starts_with("ipamstorage/")
     };
     let unexpected: Vec<&String> =
         left.iter().filter(|name| !expected(name) && !name.starts_with("liqo ")).collect();
