@@ -288,7 +288,9 @@ fn silence(lab: &Lab) -> Result<()> {
         let listed = lab.kubectl(cluster, &format!("get {kinds} -A --no-headers -o {columns}"))?;
         // Real nodes tell how they do every few minutes.
         let passing = |line: &&str| line.starts_with("Node ") && !line.contains("liqo-");
-        Ok(listed.lines().filter(|line| !passing(line)).map(str::to_owned).collect())
+        // Columns grow with what is in them.
+        let bare = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(listed.lines().filter(|line| !passing(line)).map(bare).collect())
     };
     let before = [ours("rome")?, ours("milan")?];
     // What happens all by itself would happen within this time; nothing can be waited for.
