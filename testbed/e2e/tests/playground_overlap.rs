@@ -13,12 +13,12 @@ fn main() -> ExitCode {
 
 fn own_pod(lab: &Lab) -> Result<()> {
     let mut addresses = vec![];
-    for (cluster, node) in [("rome", "rome-1"), ("milan", "milan-1")] {
-        lab.apply(cluster, &[pod("web").build(), pod("asker").build()])?;
+    for (cluster, node) in [("rome", "rome-2"), ("milan", "milan-2")] {
+        lab.apply(cluster, &[pod("web").on_node(node).build(), pod("asker").build()])?;
         lab.apply(cluster, &[service("web").build()])?;
         lab.ready(cluster, &["web", "asker"])?;
         let range = lab.kubectl(cluster, "get pod web -o jsonpath={.status.podIP}")?;
-        ensure!(range.starts_with("10.10.0."), "{range}");
+        ensure!(range.starts_with("10.10.1."), "{range}");
         let said = eventually(Duration::from_secs(20), "web", || {
             lab.ask(cluster, "asker", "http://web/")
         })?;
