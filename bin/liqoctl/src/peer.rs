@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use liqo_api::discovery::ForeignCluster;
+use liqo_api::discovery::{ForeignCluster, PeeringEnabled};
 use serde_json::json;
 
 use self::in_band::InBand;
@@ -79,13 +79,25 @@ pub async fn run(
     let Known { foreign_cluster, timeout } = &arguments.known;
     let name = foreign_cluster.as_deref().unwrap_or_default();
     let clusters: Api<ForeignCluster> = Api::all(client.clone());
-    let wanted = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "Yes" } }));
-    let patched = despite_restarts(*timeout, printer, async || {
-        clusters.patch(name, &PatchParams::default(), &wanted).await
-    });
-    patched.await.map_err(|error| unknown(name, error))?;
+    let asked = want(&clusters, name, PeeringEnabled::Yes, *timeout, printer).await;
+    asked.map_err(|error| unknown(name, error))?;
     printer.success(format!("Outgoing peering activated to the remote cluster {name}"));
     Box::pin(wait::until_ready(client, name, *timeout, printer)).await.map_err(wait::Error::failure)
+}
+
+/// Says whether resources of a cluster are wanted.
+pub async fn want(
+    clusters: &Api<ForeignCluster>,
+    name: &str,
+    wanted: PeeringEnabled,
+    limit: Duration,
+    printer: &Printer,
+) -> kube::Result<()> {
+    let change = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": wanted } }));
+    let patched = despite_restarts(limit, printer, async || {
+        clusters.patch(name, &PatchParams::default(), &change).await
+    });
+    patched.await.map(drop)
 }
 
 /// A cluster of this name cannot be had.

@@ -17,7 +17,7 @@ use liqo_identity::token::Token;
 use liqo_ipam::Networks;
 use liqo_network_exchange::by_hand;
 use liqo_network_exchange::gateway::{Gateway, gateway};
-use liqo_peering::in_band::{self, Place, Reached};
+use liqo_peering::in_band::{self, Place, Reached, Refusal};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cluster::ClusterArguments;
@@ -213,22 +213,27 @@ impl Side {
 
     /// The ForeignCluster of the other one, if it is known here.
     pub async fn known(&self, other: &Cluster) -> Result<Option<ForeignCluster>, Failure> {
-        let clusters: Api<ForeignCluster> = Api::all(self.client.clone());
-        let all = clusters.list(&ListParams::default()).await;
-        let all = all.map_err(|error| self.failure("cannot list the ForeignClusters", error))?;
-        let known = in_band::known(other, &all.items).map_err(|refusal| {
+        self.look_up(other).await?.map_err(|refusal| {
             Failure::text(&refusal).about(self.scope).hint(match refusal {
-                in_band::Refusal::OutOfBand(name) => {
+                Refusal::OutOfBand(name) => {
                     format!("Unpeer it first: `liqoctl unpeer out-of-band {name}`.")
                 }
-                in_band::Refusal::Same(_)
-                | in_band::Refusal::Taken(_)
-                | in_band::Refusal::ExternalNetwork => {
+                Refusal::Same(_) | Refusal::Taken(_) | Refusal::ExternalNetwork => {
                     "Unpeer that one and delete its ForeignCluster.".to_owned()
                 }
             })
-        })?;
-        Ok(known.cloned())
+        })
+    }
+
+    /// The same, or what speaks against it.
+    pub async fn look_up(
+        &self,
+        other: &Cluster,
+    ) -> Result<Result<Option<ForeignCluster>, Refusal>, Failure> {
+        let clusters: Api<ForeignCluster> = Api::all(self.client.clone());
+        let all = clusters.list(&ListParams::default()).await;
+        let all = all.map_err(|error| self.failure("cannot list the ForeignClusters", error))?;
+        Ok(in_band::known(other, &all.items).map(Option::<&_>::cloned))
     }
 
     /// The namespaces that are kept for the other one; there should be one at most.

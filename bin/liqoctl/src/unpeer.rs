@@ -7,22 +7,20 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::DeleteParams;
 use kube::runtime::wait::{await_condition, conditions::is_deleted};
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
-    ForeignCluster, PeeringConditionStatus, PeeringConditionType, PeeringType,
+    ForeignCluster, PeeringConditionStatus, PeeringConditionType, PeeringEnabled, PeeringType,
 };
-use serde_json::json;
 
 use self::in_band::InBand;
 use crate::cli::LiqoNamespace;
 use crate::cluster::ClusterArguments;
 use crate::failure::Failure;
 use crate::interrupt::interrupted;
-use crate::patience::despite_restarts;
-use crate::peer::{Known, unknown};
+use crate::peer::{Known, unknown, want};
 use crate::printer::Printer;
 
 const EXAMPLES: &str = "\
@@ -87,24 +85,16 @@ async fn unpeer(
         return Err(Failure::text(format!("the cluster {name} is peered with inside the tunnel"))
             .hint("Use `liqoctl unpeer in-band`."));
     }
-    let off = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "No" } }));
-    let failed = |error| unknown(name, error);
     // The whole command is bounded by its caller.
-    let patched = despite_restarts(Duration::from_hours(24), printer, async || {
-        clusters.patch(name, &PatchParams::default(), &off).await
-    });
-    patched.await.map_err(failed)?;
+    let limit = Duration::from_hours(24);
+    let asked = want(&clusters, name, PeeringEnabled::No, limit, printer).await;
+    asked.map_err(|error| unknown(name, error))?;
     printer.success(format!("Outgoing peering to the remote cluster {name} marked as disabled"));
     let step = printer.start(format!("Giving the resources of the cluster {name} back"));
     let waiting = |error| Failure::new(format!("cannot watch the ForeignCluster {name}"), error);
     let disabled = await_condition(clusters.clone(), name, is_given_back);
     let after = disabled.await.map_err(waiting)?;
-    let known = found.spec.cluster_identity.map(|identity| identity.cluster_name);
-    let called = known.filter(|known| !known.is_empty()).unwrap_or_else(|| name.to_owned());
-    let nodes: Api<Node> = Api::all(client.clone());
-    let gone = |node: Option<&Node>| node.is_none();
-    let node = await_condition(nodes, &format!("liqo-{called}"), gone).await;
-    node.map_err(|error| Failure::new("cannot watch the virtual node", error))?;
+    node_gone(client, &found).await?;
     step.done(format!("Resources of the cluster {name} are given back"));
     if !forget {
         return Ok(());
@@ -126,6 +116,17 @@ async fn unpeer(
     }
     step.done(format!("ForeignCluster {name} deleted"));
     Ok(())
+}
+
+/// Waits until the virtual node of a cluster is gone.
+async fn node_gone(client: &Client, cluster: &ForeignCluster) -> Result<(), Failure> {
+    let known = cluster.spec.cluster_identity.as_ref().map(|identity| &identity.cluster_name);
+    let called = known.filter(|known| !known.is_empty()).cloned();
+    let called = called.unwrap_or_else(|| cluster.name_any());
+    let nodes: Api<Node> = Api::all(client.clone());
+    let gone = |node: Option<&Node>| node.is_none();
+    let gone = await_condition(nodes, &format!("liqo-{called}"), gone).await;
+    gone.map(drop).map_err(|error| Failure::new("cannot watch the virtual node", error))
 }
 
 fn is_given_back(cluster: Option<&ForeignCluster>) -> bool {

@@ -159,7 +159,7 @@ fn moved(lab: &Lab) -> Result<()> {
         ensure!(!new.is_empty() && new != old, "{new}");
         Ok::<_, anyhow::Error>(())
     })?;
-    eventually(SOON, "the node is ready", || is_ready(lab, "florence", "liqo-naples"))
+    is_ready(lab, "florence", "liqo-naples")
 }
 
 fn plugin(lab: &Lab) -> Result<()> {

@@ -31,9 +31,8 @@ use crate::cluster::remote::RemoteArguments;
 use crate::cluster::{ClusterArguments, duration};
 use crate::failure::Failure;
 use crate::home;
-use crate::interrupt::interrupted;
+use crate::interrupt::repeatable;
 use crate::ipam::Ipam;
-use crate::patience::despite_restarts;
 use crate::printer::Printer;
 use crate::sides::{Equipment, Side, Sides, Time};
 
@@ -85,11 +84,7 @@ pub async fn run(
     namespace: &str,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    tokio::select! {
-        result = Box::pin(peer(arguments, cluster, namespace, printer)) => result,
-        () = interrupted() => Err(Failure::text("interrupted")
-            .hint("What was done stays; run the command again to go on.")),
-    }
+    repeatable(Box::pin(peer(arguments, cluster, namespace, printer))).await
 }
 
 async fn peer(
@@ -178,11 +173,9 @@ impl<'a> Party<'a> {
         let Self { side, name, .. } = self;
         if !self.is_user() {
             let clusters: Api<ForeignCluster> = Api::all(side.client.clone());
-            let wanted = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "Yes" } }));
-            let patched = despite_restarts(time.left(), &side.printer, async || {
-                clusters.patch(name, &PatchParams::default(), &wanted).await
-            });
-            patched.await.map_err(|error| super::unknown(name, error).about(side.scope))?;
+            let yes = PeeringEnabled::Yes;
+            let asked = super::want(&clusters, name, yes, time.left(), &side.printer).await;
+            asked.map_err(|error| super::unknown(name, error).about(side.scope))?;
         }
         let text = format!("Outgoing peering activated to the remote cluster {name}");
         side.printer.success(text);

@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Namespace, Node};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::DeleteParams;
 use kube::runtime::wait::await_condition;
 use kube::{Api, ResourceExt as _};
-use liqo_api::discovery::ForeignCluster;
-use liqo_peering::in_band;
-use serde_json::json;
+use liqo_api::discovery::{ForeignCluster, PeeringEnabled};
+use liqo_peering::in_band::{self, Refusal};
 
+use super::node_gone;
 use crate::cluster::{ClusterArguments, duration};
 use crate::failure::Failure;
-use crate::interrupt::interrupted;
+use crate::interrupt::repeatable;
 use crate::ipam::Ipam;
-use crate::patience::despite_restarts;
 use crate::peer::in_band::Other;
-use crate::peer::unknown;
+use crate::peer::{unknown, want};
 use crate::printer::Printer;
 use crate::sides::{Side, Sides, Time};
 
@@ -47,11 +46,7 @@ pub async fn run(
     namespace: &str,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    tokio::select! {
-        result = Box::pin(unpeer(arguments, cluster, namespace, printer)) => result,
-        () = interrupted() => Err(Failure::text("interrupted")
-            .hint("What was done stays; run the command again to go on.")),
-    }
+    repeatable(Box::pin(unpeer(arguments, cluster, namespace, printer))).await
 }
 
 async fn unpeer(
@@ -98,31 +93,20 @@ async fn unpeer(
 
 /// The ForeignCluster of the other one; a name that somebody else has is no problem here.
 async fn find(side: &Side, other: &Side) -> Result<Option<ForeignCluster>, Failure> {
-    let clusters: Api<ForeignCluster> = Api::all(side.client.clone());
-    let all = clusters.list(&kube::api::ListParams::default()).await;
-    let all = all.map_err(|error| side.failure("cannot list the ForeignClusters", error))?;
-    match in_band::known(&other.cluster, &all.items) {
-        Ok(found) => Ok(found.cloned()),
-        Err(refusal @ in_band::Refusal::OutOfBand(_)) => {
+    match side.look_up(&other.cluster).await? {
+        Ok(found) => Ok(found),
+        Err(refusal @ Refusal::OutOfBand(_)) => {
             Err(Failure::text(&refusal).about(side.scope).hint("Use `liqoctl unpeer out-of-band`."))
         }
-        Err(
-            in_band::Refusal::Taken(_)
-            | in_band::Refusal::Same(_)
-            | in_band::Refusal::ExternalNetwork,
-        ) => Ok(None),
+        Err(Refusal::Taken(_) | Refusal::Same(_) | Refusal::ExternalNetwork) => Ok(None),
     }
 }
 
 async fn disable(side: &Side, cluster: &ForeignCluster, time: Time) -> Result<(), Failure> {
     let name = cluster.name_any();
     let clusters: Api<ForeignCluster> = Api::all(side.client.clone());
-    let off = Patch::Merge(json!({ "spec": { "outgoingPeeringEnabled": "No" } }));
-    let patched = despite_restarts(time.left(), &side.printer, async || {
-        clusters.patch(&name, &PatchParams::default(), &off).await
-    });
-    match patched.await {
-        Ok(_) => side
+    match want(&clusters, &name, PeeringEnabled::No, time.left(), &side.printer).await {
+        Ok(()) => side
             .printer
             .success(format!("Outgoing peering to the remote cluster {name} marked as disabled")),
         Err(kube::Error::Api(status)) if status.code == 404 => {}
@@ -135,17 +119,13 @@ async fn given_back(side: &Side, cluster: &ForeignCluster, time: Time) -> Result
     let name = cluster.name_any();
     let step = side.printer.start(format!("Waiting for the end of both directions with {name}"));
     let clusters: Api<ForeignCluster> = Api::all(side.client.clone());
-    let nodes: Api<Node> = Api::all(side.client.clone());
-    let known = cluster.spec.cluster_identity.as_ref().map(|identity| &*identity.cluster_name);
-    let node = format!("liqo-{}", known.filter(|known| !known.is_empty()).unwrap_or(&name));
     let waiting = async {
         let is_over = |found: Option<&ForeignCluster>| found.is_none_or(in_band::is_idle);
         let over = await_condition(clusters, &name, is_over).await;
         over.map_err(|error| {
             side.failure(format!("cannot watch the ForeignCluster {name}"), error)
         })?;
-        let gone = await_condition(nodes, &node, |node: Option<&Node>| node.is_none()).await;
-        gone.map(drop).map_err(|error| side.failure("cannot watch the virtual node", error))
+        node_gone(&side.client, cluster).await.map_err(|failure| failure.about(side.scope))
     };
     let what = format!("resources are still in use between the {} cluster and {name}", side.scope);
     let check = format!("See what it waits for: `kubectl describe foreigncluster {name}`.");

@@ -29,12 +29,17 @@ pub(super) fn decide(
     let Some(tenant) = seen.tenant else {
         return conditions::peering(Exchange::default(), "of that cluster");
     };
-    if is_wanted(seen) {
+    let is_wanted = is_wanted(seen);
+    if is_wanted && matches!(seen.identity, Identity::Usable { .. }) {
         return ask(decision, seen, remote, tenant);
     }
     let Some(request) = seen.outgoing.request.filter(|request| is_there(Some(*request))) else {
         return conditions::peering(Exchange::default(), tenant);
     };
+    if is_wanted {
+        // Nobody wants it back: an identity that is lost is asked for until there is one again.
+        return conditions::peering(seen.outgoing, tenant);
+    }
     match end(seen, request, now) {
         End::Withdraw => {
             let at = request.spec.withdrawal_timestamp.clone().unwrap_or(Time(now));
@@ -62,12 +67,11 @@ pub(super) fn decide(
     }
 }
 
+/// Whether the user wants resources of the cluster.
 fn is_wanted(seen: &Seen<'_>) -> bool {
     let is_lan = seen.foreign.labels().get(label::DISCOVERY_TYPE).map(String::as_str)
         == Some(label::DISCOVERY_LAN);
-    let is_known = matches!(seen.identity, Identity::Usable { .. });
-    is_known
-        && seen.foreign.metadata.deletion_timestamp.is_none()
+    seen.foreign.metadata.deletion_timestamp.is_none()
         && match seen.foreign.spec.outgoing_peering_enabled {
             PeeringEnabled::Yes => true,
             PeeringEnabled::No => false,

@@ -255,6 +255,23 @@ fn the_outgoing_side_follows_request_and_offer() {
 }
 
 #[test]
+fn an_identity_that_is_lost_takes_nothing_back() {
+    let foreign = foreign(PeeringEnabled::Yes);
+    let (answered, used) = (request(OfferState::Created), accepted(VirtualKubeletStatus::Created));
+    let outgoing = Exchange { request: Some(&answered), offer: Some(&used) };
+    let attempt = Attempt::Unreachable("it does not answer".to_owned());
+    let lost = World {
+        attempt: Some(&attempt),
+        identity: Identity::Missing,
+        outgoing,
+        ..World::authenticated(&foreign)
+    };
+    let decision = decided(&lost);
+    assert_eq!(requests(&decision), [] as [&ResourceRequest; 0]);
+    assert_eq!(says(&decision, Kind::OutgoingPeering).0, Status::Established);
+}
+
+#[test]
 fn unpeering_withdraws_waits_and_deletes() {
     let foreign = foreign(PeeringEnabled::No);
     let mut request = request(OfferState::Created);
