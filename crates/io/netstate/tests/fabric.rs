@@ -157,6 +157,22 @@ async fn a_connection_that_never_pauses_follows_a_new_translation() {
 }
 
 #[tokio::test]
+async fn a_connection_that_began_without_a_peer_reaches_it_once_it_is_there() {
+    let lab = Lab::new("anew");
+    let [rome, milan] = Gateway::pair(&lab).await;
+    let echo = milan.pod.echo(Ipv4Addr::new(10, 200, 0, 9), 7000);
+    let gateway = lab::Place(rome.inside.clone()).socket(6000);
+    let pod = rome.pod.socket(6001);
+    rome.settle(&[], &[]).await;
+    assert_eq!([&gateway, &pod].map(|socket| socket.ask("10.51.0.9:7000")), [None, None]);
+    let side = Side::MILAN_SEEN_FROM_ROME;
+    rome.settle(&[endpoint(&side)], &[mapping(&side)]).await;
+    assert_eq!(gateway.ask("10.51.0.9:7000").as_deref(), Some("10.61.0.0 hello"));
+    assert_eq!(pod.ask("10.51.0.9:7000").as_deref(), Some("10.61.0.5 hello"));
+    drop(echo);
+}
+
+#[tokio::test]
 async fn a_gateway_is_repaired_and_leaves_no_trace() {
     let lab = Lab::new("gw");
     let at = lab.namespace("a");

@@ -157,7 +157,6 @@ fn add(want: &State, have: &State, steps: &mut Vec<Step>) {
     for (link, mac, node) in want.forwards.difference(&have.forwards) {
         steps.push(Step::AddForward { link: link.clone(), mac: *mac, node: *node });
     }
-    filter(want, have, steps);
     // A machine has to be reachable before a route leads through it.
     let (near, far): (Vec<_>, Vec<_>) = want.routes.iter().partition(|(_, hop)| hop.via.is_none());
     for ((table, to), hop) in near.into_iter().chain(far) {
@@ -168,10 +167,15 @@ fn add(want: &State, have: &State, steps: &mut Vec<Step>) {
             Some(_) => {}
         }
     }
+    // Connections that a filter marks have to go where they are translated, so it comes after routes.
+    filter(want, have, steps);
     for rule in want.rules.difference(&have.rules) {
         steps.push(Step::AddRule(*rule));
     }
 }
+
+/// The mark of connections that nobody marked.
+const UNMARKED: u32 = 0;
 
 fn filter(want: &State, have: &State, steps: &mut Vec<Step>) {
     match (&want.filter, &have.filter) {
@@ -180,6 +184,10 @@ fn filter(want: &State, have: &State, steps: &mut Vec<Step>) {
             steps.push(Step::LoadFilter(want.clone()));
             let stale = have.iter().flat_map(|have| have.flows.difference(&want.flows));
             steps.extend(stale.map(|mark| Step::ForgetFlows(*mark)));
+            if !want.flows.is_empty() {
+                // They began while nothing translated them, and would go on like that.
+                steps.push(Step::ForgetFlows(UNMARKED));
+            }
         }
         (None, Some(_)) => steps.push(Step::RemoveFilter),
         (None, None) => {}

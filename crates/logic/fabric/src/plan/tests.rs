@@ -54,7 +54,10 @@ fn connections_that_were_translated_in_another_way_are_forgotten() {
     };
     let state = |filter| State { filter, ..State::default() };
     let steps = plan(&scope(), &state(filter("b", &[2, 3])), &state(filter("a", &[1, 2])));
-    assert_eq!(steps[1..], [Step::ForgetFlows(1)]);
+    assert_eq!(steps[1..], [Step::ForgetFlows(1), Step::ForgetFlows(UNMARKED)]);
+    // A node marks none: its connections are nobody's business here.
+    let steps = plan(&scope(), &state(filter("b", &[])), &state(filter("a", &[])));
+    assert_eq!(steps.len(), 1, "{}", Shown(&steps));
 }
 
 #[test]
