@@ -69,6 +69,17 @@ pub enum Error {
         /// What it answered.
         answer: String,
     },
+    /// Liqo answers, but not as it does in the versions that are known here.
+    #[error(
+        "{url} speaks another version of Liqo: asked for an identity it answered {answer}; both \
+         clusters need a version that peers as 0.8 does"
+    )]
+    OtherVersion {
+        /// The service.
+        url: String,
+        /// What it answered.
+        answer: String,
+    },
     /// Another cluster answers than the one that is meant.
     #[error(
         "{url} belongs to another cluster: it says that it is {found}, not {expected}; run \
@@ -140,9 +151,10 @@ impl Failure for Error {
             | Self::WrongToken { .. }
             | Self::Encode(_) => Retry::Never,
             // Somebody has to act at the peer, who does not tell us.
-            Self::WrongCluster { .. } | Self::AlreadyIssued { .. } | Self::Refused { .. } => {
-                Retry::After(Duration::from_mins(1))
-            }
+            Self::WrongCluster { .. }
+            | Self::OtherVersion { .. }
+            | Self::AlreadyIssued { .. }
+            | Self::Refused { .. } => Retry::After(Duration::from_mins(1)),
             Self::Unreachable { .. }
             | Self::Proxy { .. }
             | Self::Tls { .. }
@@ -160,6 +172,7 @@ impl Failure for Error {
             Self::Proxy { .. } => "ProxyFailed",
             Self::Tls { .. } | Self::Authorities(_) => "TlsFailed",
             Self::NotLiqo { .. } => "NotLiqo",
+            Self::OtherVersion { .. } => "OtherVersion",
             Self::WrongCluster { .. } => "WrongCluster",
             Self::WrongToken { .. } => "WrongToken",
             Self::AlreadyIssued { .. } => "AlreadyIssued",

@@ -88,7 +88,7 @@ impl Peer {
         Err(Error::WrongCluster { url, found, expected })
     }
 
-    /// Asks for an identity.
+    /// Asks for an identity, once it is known who that is.
     pub async fn certificate(
         &self,
         request: &CertificateRequest,
@@ -99,7 +99,7 @@ impl Peer {
         match answer.status {
             StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED => {
                 // What came back may repeat what was sent, so it is not shown.
-                serde_json::from_slice(&answer.body).map_err(|_| self.not_liqo(&answer, None))
+                serde_json::from_slice(&answer.body).map_err(|_| self.other_version(&answer))
             }
             StatusCode::UNAUTHORIZED => Err(Error::WrongToken {
                 url: url(),
@@ -112,6 +112,9 @@ impl Peer {
                 } else {
                     Error::Refused { url: url(), reason }
                 })
+            }
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::GONE => {
+                Err(self.other_version(&answer))
             }
             _ => Err(self.unexpected(&answer)),
         }
@@ -179,6 +182,10 @@ impl Peer {
             },
             _ => self.not_liqo(answer, None),
         }
+    }
+
+    fn other_version(&self, answer: &Answer) -> Error {
+        Error::OtherVersion { url: self.url.clone(), answer: answer.status.to_string() }
     }
 
     fn not_liqo(&self, answer: &Answer, text: Option<&str>) -> Error {

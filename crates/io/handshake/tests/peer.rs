@@ -88,8 +88,20 @@ async fn another_service_is_shown_with_what_it_answered() {
     let peer = Peer::new(&url, Trust::Anybody, None).unwrap();
     let error = peer.ids().await.unwrap_err().to_string();
     assert!(error.ends_with("it answered 200 OK: <html>Welcome</html>"), "{error}");
-    let error = peer.certificate(&request("")).await.unwrap_err();
-    assert!(matches!(error, Error::NotLiqo { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_peer_that_has_no_identities_to_give_is_of_another_version() {
+    for routes in [
+        Router::new().route("/ids", get(async || IDS)),
+        answering(StatusCode::CREATED, r#"{"kind":"Tenant"}"#),
+    ] {
+        let peer = Peer::new(&serve(routes).await, Trust::Anybody, None).unwrap();
+        peer.ids().await.unwrap();
+        let error = peer.certificate(&request("")).await.unwrap_err();
+        assert!(matches!(error, Error::OtherVersion { .. }), "{error}");
+        assert!(error.to_string().contains("a version that peers as 0.8 does"), "{error}");
+    }
 }
 
 #[tokio::test]

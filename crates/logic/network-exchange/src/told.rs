@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube_core::{Resource as _, ResourceExt as _};
-use liqo_api::condition::peering_status;
 use liqo_api::discovery::{
-    ForeignCluster, PeeringConditionStatus, PeeringConditionType, PeeringType,
+    ForeignCluster, PeeringCondition, PeeringConditionStatus, PeeringConditionType, PeeringType,
 };
-use liqo_api::keys::{label, secret};
+use liqo_api::keys::{finalizer, label, reason, secret};
 use liqo_api::names::Cluster;
 use liqo_api::net::{NetworkConfig, NetworkConfigSpec};
 use liqo_ipam::Networks;
@@ -44,16 +43,29 @@ pub fn namespace(cluster: &ForeignCluster) -> Option<&str> {
 }
 
 /// Whether a peer has to be told of our network: resources are in use in one direction or the other,
-/// and it is not told by hand.
+/// or about to be, and it is not told by hand.
+///
+/// The network takes as long as the rest of a peering, so it does not wait for it: it begins with
+/// what we ask for, and with what we offer.
 pub fn is_due(cluster: &ForeignCluster) -> bool {
     let conditions = cluster.status.as_ref().map(|status| &*status.peering_conditions);
-    let is_in_use = |kind| {
-        peering_status(conditions.unwrap_or_default(), kind) == PeeringConditionStatus::Established
+    let is_begun = |condition: &PeeringCondition| {
+        condition.status == PeeringConditionStatus::Pending
+            && (condition.kind == PeeringConditionType::OutgoingPeering
+                || condition.reason.as_deref() == Some(reason::KUBELET_PENDING))
+    };
+    let is_on = |condition: &PeeringCondition| {
+        condition.status == PeeringConditionStatus::Established || is_begun(condition)
+    };
+    let is_direction = |condition: &&PeeringCondition| {
+        matches!(
+            condition.kind,
+            PeeringConditionType::OutgoingPeering | PeeringConditionType::IncomingPeering
+        )
     };
     cluster.metadata.deletion_timestamp.is_none()
         && cluster.spec.peering_type == PeeringType::OutOfBand
-        && (is_in_use(PeeringConditionType::OutgoingPeering)
-            || is_in_use(PeeringConditionType::IncomingPeering))
+        && conditions.unwrap_or_default().iter().filter(is_direction).any(is_on)
 }
 
 /// What a peer is told.
@@ -75,6 +87,8 @@ pub fn config(
             namespace: Some(namespace.clone()),
             labels: Some(texts(labels)),
             owner_references: owner(cluster).map(|owner| vec![owner]),
+            // It waits for the networks to be free again before it goes.
+            finalizers: Some(vec![finalizer::TUNNEL_ENDPOINT_CREATOR.to_owned()]),
             ..ObjectMeta::default()
         },
         spec: spec(remote, own, gateway),
@@ -142,7 +156,6 @@ pub(crate) fn texts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String
 mod tests {
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use liqo_api::discovery::PeeringCondition;
 
     use super::*;
     use crate::fixtures::{KEY, at_rome, foreign, golden, networks};
@@ -155,7 +168,8 @@ mod tests {
             Gateway { address: "172.30.0.2".to_owned(), port: 32680, public_key: KEY.to_owned() };
         let own = networks("10.200.0.0/16", "10.95.0.0/16");
         let mut config = config(&cluster, &listener, own, &gateway);
-        let want = golden(at_rome::LOCAL);
+        let mut want = golden(at_rome::LOCAL);
+        want.metadata.finalizers = Some(vec![finalizer::TUNNEL_ENDPOINT_CREATOR.to_owned()]);
         config.status.clone_from(&want.status);
         assert_eq!(config, want);
         assert!(is_ours(&config) && !is_copy(&config));
@@ -176,32 +190,43 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_told_while_resources_are_in_use() {
-        let mut cluster = foreign();
-        assert!(!is_due(&cluster));
-        for (status, want) in [
-            (PeeringConditionStatus::Pending, false),
-            (PeeringConditionStatus::Established, true),
-            (PeeringConditionStatus::Disconnecting, false),
+    fn a_peer_is_told_as_soon_as_resources_are_asked_for_or_offered() {
+        use PeeringConditionStatus as Status;
+        let [outgoing, incoming] =
+            [PeeringConditionType::OutgoingPeering, PeeringConditionType::IncomingPeering];
+        let [asked, offered] = [reason::RESOURCE_REQUEST_PENDING, reason::KUBELET_PENDING];
+        assert!(!is_due(&foreign()));
+        for (kind, status, reason, want) in [
+            (outgoing, Status::Pending, asked, true),
+            (incoming, Status::Pending, asked, false),
+            (outgoing, Status::Pending, offered, true),
+            (incoming, Status::Pending, offered, true),
+            (outgoing, Status::Established, "", true),
+            (incoming, Status::Established, "", true),
+            (outgoing, Status::Disconnecting, "", false),
+            (incoming, Status::Disconnecting, "", false),
         ] {
-            for kind in
-                [PeeringConditionType::OutgoingPeering, PeeringConditionType::IncomingPeering]
-            {
-                let now = Time(Timestamp::UNIX_EPOCH);
-                let condition = PeeringCondition::new(kind, status, "", "", now);
-                cluster.status.as_mut().unwrap().peering_conditions = vec![condition];
-                assert_eq!(is_due(&cluster), want, "{kind:?} {status:?}");
-            }
+            assert_eq!(is_due(&with(kind, status, reason)), want, "{kind:?} {status:?} {reason}");
         }
-        let now = Time(Timestamp::UNIX_EPOCH);
-        let kind = PeeringConditionType::OutgoingPeering;
-        let condition =
-            PeeringCondition::new(kind, PeeringConditionStatus::Established, "", "", now.clone());
-        cluster.status.as_mut().unwrap().peering_conditions = vec![condition];
+        let network = PeeringConditionType::NetworkStatus;
+        assert!(!is_due(&with(network, Status::Established, "")), "it is no direction");
+        let mut cluster = with(outgoing, Status::Established, "");
         cluster.spec.peering_type = PeeringType::InBand;
         assert!(!is_due(&cluster), "somebody tells it by hand");
         cluster.spec.peering_type = PeeringType::OutOfBand;
-        cluster.metadata.deletion_timestamp = Some(now);
+        cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
         assert!(!is_due(&cluster), "it is leaving");
+    }
+
+    fn with(
+        kind: PeeringConditionType,
+        status: PeeringConditionStatus,
+        reason: &str,
+    ) -> ForeignCluster {
+        let mut cluster = foreign();
+        let condition =
+            PeeringCondition::new(kind, status, reason, "", Time(Timestamp::UNIX_EPOCH));
+        cluster.status.as_mut().unwrap().peering_conditions = vec![condition];
+        cluster
     }
 }

@@ -184,7 +184,7 @@ pub fn no_identity(attempt: &Attempt, remote: &ClusterId) -> Finding {
         Attempt::Mistaken(why) => (
             Status::Denied,
             reason::IDENTITY_DENIED,
-            format!("There is no authentication service of the remote cluster: {why}"),
+            format!("Not the authentication service of the remote cluster: {why}"),
         ),
         Attempt::Unreachable(why) => (
             Status::Error,

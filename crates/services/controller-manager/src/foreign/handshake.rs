@@ -51,9 +51,11 @@ pub fn attempt(error: &Error) -> Attempt {
             Attempt::Refused { had_token: !empty }
         }
         Error::RefusedBefore { empty, .. } => Attempt::Refused { had_token: !empty },
-        Error::Handshake(HandshakeError::WrongCluster { .. } | HandshakeError::NotLiqo { .. }) => {
-            Attempt::Mistaken(told)
-        }
+        Error::Handshake(
+            HandshakeError::WrongCluster { .. }
+            | HandshakeError::NotLiqo { .. }
+            | HandshakeError::OtherVersion { .. },
+        ) => Attempt::Mistaken(told),
         Error::Handshake(
             HandshakeError::Unreachable { .. }
             | HandshakeError::Interrupted { .. }
