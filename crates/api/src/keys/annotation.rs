@@ -23,6 +23,8 @@ pub const EVICT_VIOLATING_PODS: &str = "liqo.io/evict-violating-pods";
 pub const SHADOW_POD_ERROR: &str = "liqo.io/shadowpod-error";
 /// Names the ResourceOffer that a virtual kubelet serves.
 pub const RESOURCE_OFFER: &str = "liqo.io/resourceoffer";
+/// Carries the certificates of those who vouch for the API server, on the pod of a virtual kubelet.
+pub const API_SERVER_AUTHORITY: &str = "liqo.io/api-server-ca";
 /// States when a cluster on the local network was last heard of, in Unix seconds.
 pub const LAST_UPDATE: &str = "LastUpdate";
 /// States when an identity expires, in Unix seconds.

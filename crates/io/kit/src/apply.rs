@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::Debug;
 use std::hash::{Hash as _, Hasher as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
@@ -87,15 +87,15 @@ pub fn applied<K: Serialize>(want: &K, have: &K) -> bool {
     }
 }
 
-/// One place that writes objects of one kind in one cluster, under one field manager.
+/// One place that writes objects in one cluster, under one field manager.
 ///
 /// It remembers a digest of each object it wrote, until the object is deleted through it or
 /// [forgotten](Writer::forget); whoever sees that an object is gone lets it forget.
 pub struct Writer {
     manager: &'static str,
     force: bool,
-    /// Digests of what was written last.
-    written: Mutex<HashMap<Key, u64>>,
+    /// Digests of what was written last, by kind and name.
+    written: Mutex<HashMap<(String, Key), u64>>,
 }
 
 impl Writer {
@@ -124,18 +124,18 @@ impl Writer {
         let wanted = serde_json::to_value(want).map_err(encode)?;
         let digest = digest(&wanted);
         if let Some(have) = have
-            && self.wrote_last(&key) == Some(digest)
+            && self.wrote_last::<K>(&key) == Some(digest)
             && is_subset(&wanted, &serde_json::to_value(have).map_err(encode)?)
         {
             return Ok(Outcome::Skipped);
         }
         // Forgotten first: a write that is cut off half-way must not count as done.
-        self.forget(&key);
+        self.forget::<K>(&key);
         let object = api
             .patch(&key.name, &self.params(), &Patch::Apply(&wanted))
             .await
             .map_err(|source| request::<K>("apply", &key, source))?;
-        self.remember(key, digest);
+        self.remember::<K>(key, digest);
         Ok(Outcome::Applied(Box::new(object)))
     }
 
@@ -171,7 +171,7 @@ impl Writer {
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
         let key = Key::of(have);
-        self.forget(&key);
+        self.forget::<K>(&key);
         let precondition = Preconditions { uid: have.uid(), resource_version: None };
         let params =
             DeleteParams { preconditions: Some(precondition), ..DeleteParams::background() };
@@ -183,16 +183,20 @@ impl Writer {
     }
 
     /// Forgets what was written to an object, so that its next write happens.
-    pub fn forget(&self, key: &Key) {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    pub fn forget<K: Resource<DynamicType = ()>>(&self, key: &Key) {
+        self.written().remove(&(kind::<K>(), key.clone()));
     }
 
-    fn remember(&self, key: Key, digest: u64) {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(key, digest);
+    fn remember<K: Resource<DynamicType = ()>>(&self, key: Key, digest: u64) {
+        self.written().insert((kind::<K>(), key), digest);
     }
 
-    fn wrote_last(&self, key: &Key) -> Option<u64> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied()
+    fn wrote_last<K: Resource<DynamicType = ()>>(&self, key: &Key) -> Option<u64> {
+        self.written().get(&(kind::<K>(), key.clone())).copied()
+    }
+
+    fn written(&self) -> MutexGuard<'_, HashMap<(String, Key), u64>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn params(&self) -> PatchParams {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use kube::api::ObjectMeta;
 use liqo_kit::apply::{Outcome, Writer, applied};
@@ -20,6 +20,12 @@ async fn objects_are_written_when_they_differ_and_only_then() {
     assert!(applied(&want, &made));
     let again = writer.apply(&maps, &want, Some(&made)).await.unwrap();
     assert_eq!(again, Outcome::Skipped, "nothing changed");
+
+    let secrets: Api<Secret> = Api::namespaced(plane.client(), "default");
+    let namesake = Secret { metadata: want.metadata.clone(), ..Secret::default() };
+    writer.apply(&secrets, &namesake, None).await.unwrap();
+    let again = writer.apply(&maps, &want, Some(&made)).await.unwrap();
+    assert_eq!(again, Outcome::Skipped, "what has the same name is another object");
 
     let less = map(&[("a", "1")]);
     let shrunk = written(writer.apply(&maps, &less, Some(&made)).await.unwrap());

@@ -3,44 +3,83 @@
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Write as _};
 use std::process::{Command, Output, Stdio};
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use liqo_fabric::nat::{TABLE, listed};
 use liqo_fabric::state::Filter;
 
 use crate::error::Error;
 use crate::kernel::Kernel;
+use crate::netfilter::{REQUEST, ask};
 
-/// What was loaded, and how the kernel listed it then.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
-    digest: String,
-    listing: String,
+/// "Which generation is this?", of the packet filter's subsystem.
+const GENERATION: u16 = (10 << 8) | 16;
+/// The number of a generation.
+const NUMBER: u16 = 1;
+
+/// What is known of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// What was loaded: its digest, and how the kernel listed it then.
+    written: Option<(String, String)>,
+    /// What was seen last, and in which generation of all tables that was.
+    seen: Option<(u32, Option<Filter>)>,
 }
 
 impl Kernel {
     /// The table, if there is one; one that somebody has changed is told from what we made.
+    ///
+    /// Listing a table costs a process, so it is only done when any table has changed.
     pub(crate) async fn filter(&self) -> Result<Option<Filter>, Error> {
-        let Some(listing) = self.listing().await? else { return Ok(None) };
-        let nobodys =
-            Filter { flows: BTreeSet::new(), digest: String::new(), script: String::new() };
-        let mut filter = listed(&listing).unwrap_or(nobodys);
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        let as_written = Written { digest: filter.digest.clone(), listing };
-        if written.as_ref() != Some(&as_written) {
-            // Somebody changed it, or an earlier process made it: nobody knows what it holds.
-            filter.digest.clear();
+        let generation = self.generation().await;
+        if let (Some(now), Some((seen, filter))) = (generation, &self.known().seen)
+            && now == *seen
+        {
+            return Ok(filter.clone());
         }
-        Ok(Some(filter))
+        let listing = self.listing().await?;
+        Ok(self.note(generation, listing.as_deref()))
     }
 
     /// Replaces the table at once.
     pub(crate) async fn load_filter(&self, filter: &Filter) -> Result<(), Error> {
         self.nft("load its table", &["-f", "-"], Some(filter.script.clone())).await?;
+        let generation = self.generation().await;
         let listing = self.listing().await?.unwrap_or_default();
-        let written = Written { digest: filter.digest.clone(), listing };
-        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
+        self.known().written = Some((filter.digest.clone(), listing.clone()));
+        self.note(generation, Some(&listing));
         Ok(())
+    }
+
+    /// Remembers how the kernel lists the table.
+    ///
+    /// Whoever changes it while it is listed makes another generation, so that it is listed again.
+    fn note(&self, generation: Option<u32>, listing: Option<&str>) -> Option<Filter> {
+        let nobodys =
+            || Filter { flows: BTreeSet::new(), digest: String::new(), script: String::new() };
+        let mut known = self.known();
+        let filter = listing.map(|listing| {
+            let mut filter = listed(listing).unwrap_or_else(nobodys);
+            let written = known.written.as_ref();
+            if written.is_none_or(|(digest, text)| *digest != filter.digest || text != listing) {
+                // Somebody changed it, or an earlier process made it: nobody knows what it holds.
+                filter.digest.clear();
+            }
+            filter
+        });
+        known.seen = generation.map(|generation| (generation, filter.clone()));
+        filter
+    }
+
+    /// The number of changes that were ever made to any table; nothing when the kernel does not say.
+    async fn generation(&self) -> Option<u32> {
+        let answer = self.namespace.run(|| ask(GENERATION, REQUEST, &[])).await.ok()?.ok()?;
+        let number = answer.into_iter().find(|(kind, _)| *kind == NUMBER)?.1;
+        Some(u32::from_be_bytes(number.try_into().ok()?))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn remove_filter(&self) -> Result<(), Error> {

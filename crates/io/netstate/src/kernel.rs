@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tracing::{debug, info};
 
 use crate::error::Error;
-use crate::filter::Written;
+use crate::filter::Known;
 use crate::namespace::Namespace;
 use crate::observe::Observed;
 
@@ -26,7 +26,8 @@ pub struct Kernel {
     pub(crate) netlink: rtnetlink::Handle,
     /// The numbers of our interfaces, for those who wait for changes.
     pub(crate) indexes: Arc<Mutex<BTreeSet<u32>>>,
-    pub(crate) written: Mutex<Option<Written>>,
+    /// What is known of the packet filter.
+    pub(crate) known: Mutex<Known>,
     connection: JoinHandle<()>,
 }
 
@@ -55,7 +56,7 @@ impl Kernel {
             beyond,
             netlink,
             indexes: Arc::default(),
-            written: Mutex::default(),
+            known: Mutex::default(),
             connection: tokio::spawn(connection),
         })
     }

@@ -14,6 +14,7 @@ mod filter;
 mod flows;
 mod kernel;
 mod namespace;
+mod netfilter;
 mod observe;
 
 pub use self::changes::Changes;

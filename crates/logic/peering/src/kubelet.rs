@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvVar, EnvVarSource, ObjectFieldSelector, PodSpec, PodTemplateSpec,
-    ResourceRequirements, SecurityContext, ServiceAccount,
+    Container, ContainerPort, DownwardAPIProjection, DownwardAPIVolumeFile, EnvVar, EnvVarSource,
+    ObjectFieldSelector, PodSpec, PodTemplateSpec, ProjectedVolumeSource, ResourceRequirements,
+    SecurityContext, ServiceAccount, ServiceAccountTokenProjection, Volume, VolumeMount,
+    VolumeProjection,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Subject};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -21,6 +23,15 @@ use crate::grants::cluster_role;
 
 /// The program that all components are.
 const PROGRAM: &str = "/usr/bin/liqo";
+
+/// Where programs in pods look for what they need at the API server.
+pub const ACCESS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// The certificates of those who vouch for the API server, there.
+pub const AUTHORITY: &str = "ca.crt";
+/// The volume with it.
+const ACCESS_VOLUME: &str = "kube-api-access";
+/// How long a token is good for: as long as those that Kubernetes itself puts into pods.
+const TOKEN_SECONDS: i64 = 3607;
 
 /// How virtual kubelets run, by the flags.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -47,6 +58,11 @@ pub struct Settings {
     pub node_annotations: BTreeMap<String, String>,
     /// Labels of virtual nodes.
     pub node_labels: BTreeMap<String, String>,
+    /// The certificates of those who vouch for the API server, if the pod is to bring them along.
+    ///
+    /// Otherwise it gets them from a ConfigMap, which the node may not be allowed to read before
+    /// its API server has heard of the pod: then the pod starts a second later.
+    pub authority: Option<String>,
 }
 
 /// The virtual kubelet for an offer, or for one that is expected.
@@ -104,12 +120,18 @@ impl Kubelet<'_> {
         let offer = self.offer.and_then(|offer| offer.metadata.name.clone());
         let mut own = annotations.clone();
         own.extend(offer.map(|offer| (annotation::RESOURCE_OFFER.to_owned(), offer)));
+        let mut on_pod = annotations.clone();
+        let authority = self.settings.authority.clone();
+        let brings_access = authority.is_some();
+        on_pod.extend(authority.map(|text| (annotation::API_SERVER_AUTHORITY.to_owned(), text)));
         let pod = ObjectMeta {
             labels: Some(labels.clone()),
-            annotations: (!annotations.is_empty()).then(|| annotations.clone()),
+            annotations: (!on_pod.is_empty()).then_some(on_pod),
             ..ObjectMeta::default()
         };
         let spec = PodSpec {
+            automount_service_account_token: brings_access.then_some(false),
+            volumes: brings_access.then(|| vec![access()]),
             containers: vec![self.container()?],
             service_account_name: Some(object::VIRTUAL_KUBELET.to_owned()),
             ..PodSpec::default()
@@ -168,6 +190,14 @@ impl Kubelet<'_> {
                 }]
             }),
             resources: (resources != ResourceRequirements::default()).then_some(resources),
+            volume_mounts: self.settings.authority.as_ref().map(|_| {
+                vec![VolumeMount {
+                    name: ACCESS_VOLUME.to_owned(),
+                    mount_path: ACCESS.to_owned(),
+                    read_only: Some(true),
+                    ..VolumeMount::default()
+                }]
+            }),
             security_context: Some(SecurityContext {
                 allow_privilege_escalation: Some(false),
                 ..SecurityContext::default()
@@ -220,6 +250,39 @@ impl Kubelet<'_> {
     }
 }
 
+/// What Kubernetes itself would put into the pod, without the ConfigMap.
+fn access() -> Volume {
+    let token = ServiceAccountTokenProjection {
+        path: "token".to_owned(),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        ..ServiceAccountTokenProjection::default()
+    };
+    let file = |path: &str, field: String| DownwardAPIVolumeFile {
+        path: path.to_owned(),
+        field_ref: Some(ObjectFieldSelector { field_path: field, api_version: None }),
+        ..DownwardAPIVolumeFile::default()
+    };
+    let authority = format!("metadata.annotations['{}']", annotation::API_SERVER_AUTHORITY);
+    let of_pod = DownwardAPIProjection {
+        items: Some(vec![
+            file(AUTHORITY, authority),
+            file("namespace", "metadata.namespace".to_owned()),
+        ]),
+    };
+    let sources = vec![
+        VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() },
+        VolumeProjection { downward_api: Some(of_pod), ..VolumeProjection::default() },
+    ];
+    Volume {
+        name: ACCESS_VOLUME.to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(sources),
+            ..ProjectedVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
 /// The selector of the rights of the virtual kubelet for a cluster.
 pub fn bindings_for(provider: &ClusterId) -> String {
     binding_labels(provider).map(|(name, value)| format!("{name}={value}")).join(",")
@@ -262,6 +325,13 @@ mod tests {
             ..Settings::default()
         };
         insta::assert_snapshot!(serde_saphyr::to_string(&deployment(&settings)).unwrap());
+    }
+
+    #[test]
+    fn a_virtual_kubelet_can_bring_along_all_that_it_needs_at_the_api_server() {
+        let settings = Settings { authority: Some("PEM".to_owned()), ..Settings::default() };
+        let template = deployment(&settings).spec.template;
+        insta::assert_snapshot!(serde_saphyr::to_string(&template).unwrap());
     }
 
     #[test]

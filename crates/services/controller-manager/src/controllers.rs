@@ -1,6 +1,7 @@
 //! The controllers, and what they share.
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -302,5 +303,8 @@ fn kubelet_settings(args: &KubeletArgs, storage_class: &str) -> kubelet::Setting
         storage_class: (storage_class != object::STORAGE_CLASS).then(|| storage_class.to_owned()),
         node_annotations: args.node_extra_annotations.0.clone(),
         node_labels: args.node_extra_labels.0.clone(),
+        // Those who vouch for it here do so there, too.
+        authority: std::fs::read_to_string(Path::new(kubelet::ACCESS).join(kubelet::AUTHORITY))
+            .ok(),
     }
 }

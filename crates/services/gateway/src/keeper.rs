@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
+use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::keys::{annotation, component, event, finalizer, label, manager};
 use liqo_api::names::{Cluster, ClusterId};
-use liqo_api::net::{NatMapping, TunnelEndpoint, TunnelEndpointStatus};
+use liqo_api::net::{ConnectionStatus, NatMapping, TunnelEndpoint, TunnelEndpointStatus};
 use liqo_fabric::gateway::GatewayState;
 use liqo_fabric::peer::{Peer, key_of};
 use liqo_fabric::pulse::Health;
@@ -40,6 +40,8 @@ pub(crate) struct Sources {
     pub mappings: Store<NatMapping>,
     /// The pods of gateways and of nodes' routes.
     pub pods: Store<Pod>,
+    /// Where peers reach gateways.
+    pub services: Store<Service>,
 }
 
 /// The one that keeps tunnels.
@@ -188,7 +190,8 @@ impl Keeper {
         self.write(endpoint, &status).await?;
         if let Some(refusal) = refusal {
             self.tell(endpoint, true, &format!("nothing is set up: {refusal}")).await;
-        } else if status_of(&status) != endpoint.status.as_ref().and_then(status_of) {
+        } else if is_worth_telling(status_of(&status), endpoint.status.as_ref().and_then(status_of))
+        {
             let message = status.connection.and_then(|one| one.status_message).unwrap_or_default();
             self.tell(endpoint, false, &message).await;
         }
@@ -228,17 +231,14 @@ impl Keeper {
             }
         }
         let services: Api<Service> = Api::namespaced(self.client.clone(), &self.namespace);
-        let of_gateway = format!("{}={}", label::GATEWAY, label::TRUE);
-        let list = services.list(&ListParams::default().labels(&of_gateway)).await;
-        let refuse = || Error::request("say where the gateway is");
-        for service in list.map_err(refuse())? {
+        for service in self.sources.services.objects() {
             let address = self.address.to_string();
             if service.annotations().get(annotation::GATEWAY_NODE_IP) != Some(&address) {
                 let key = annotation::GATEWAY_NODE_IP;
                 let change = json!({ "metadata": { "annotations": { key: address } } });
                 let name = service.name_any();
                 let changed = services.patch(&name, &ours(), &Patch::Merge(change)).await;
-                or_gone(changed).map_err(refuse())?;
+                or_gone(changed).map_err(Error::request("say where the gateway is"))?;
             }
         }
         Ok(())
@@ -277,7 +277,12 @@ impl Keeper {
     }
 }
 
-fn status_of(status: &TunnelEndpointStatus) -> Option<liqo_api::net::ConnectionStatus> {
+/// Whether people want to know: that a peer is waited for is no news, unless it was there before.
+fn is_worth_telling(now: Option<ConnectionStatus>, before: Option<ConnectionStatus>) -> bool {
+    now != before && (now != Some(ConnectionStatus::Connecting) || before.is_some())
+}
+
+fn status_of(status: &TunnelEndpointStatus) -> Option<ConnectionStatus> {
     status.connection.as_ref()?.status
 }
 

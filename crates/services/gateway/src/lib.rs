@@ -182,12 +182,13 @@ async fn work(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Er
 
 /// Keeps tunnels until told to stop.
 async fn keep(keeper: Arc<Keeper>, touched: Receiver<()>, args: &Args, stop: &CancellationToken) {
-    let Sources { endpoints, mappings, pods } = &keeper.sources;
+    let Sources { endpoints, mappings, pods, services } = &keeper.sources;
     let ready = async {
         let _ = tokio::join!(
             endpoints.wait_until_ready(),
             mappings.wait_until_ready(),
-            pods.wait_until_ready()
+            pods.wait_until_ready(),
+            services.wait_until_ready()
         );
     };
     if stop.run_until_cancelled(ready).await.is_none() {
@@ -256,7 +257,11 @@ fn watch_all(
         pod.spec = None;
     });
     tasks.spawn("pods", drain(touched, touch.clone()));
-    Sources { endpoints, mappings, pods }
+    let of_gateway = format!("{}={}", label::GATEWAY, label::TRUE);
+    let places = Api::namespaced(client.clone(), &args.pod_namespace);
+    let (services, touched) = watch(places, Config::default().labels(&of_gateway));
+    tasks.spawn("services", drain(touched, touch.clone()));
+    Sources { endpoints, mappings, pods, services }
 }
 
 async fn drain(keys: impl Stream<Item = Key>, touch: tokio::sync::watch::Sender<()>) {
