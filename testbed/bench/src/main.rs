@@ -1,10 +1,11 @@
 //! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
 //! prints what that took; with the word `external`, without Liqo's own network. With `hub`, the same
 //! for one cluster that uses sixteen others; with `offloading`, pods that run in another cluster
-//! against the same pods asked for there; with `tunnel`, our WireGuard beside another. Nothing here
-//! fails because it is slow.
+//! against the same pods asked for there; with `failover`, how long a gateway that is killed is missed;
+//! with `tunnel`, our WireGuard beside another. Nothing here fails because it is slow.
 
 mod economy;
+mod failover;
 mod hub;
 mod offloading;
 mod peering;
@@ -32,6 +33,7 @@ fn main() -> Result<()> {
     let lines = match std::env::args().nth(1).as_deref() {
         None => figures("")?,
         Some("external") => figures("--set networking.internal=false")?,
+        Some("failover") => failover::figures()?,
         Some("hub") => hub::figures()?,
         Some("offloading") => offloading::real()?,
         Some("scale") => {
@@ -41,7 +43,8 @@ fn main() -> Result<()> {
         Some("tunnel") => tunnel::figures()?,
         Some(other) => {
             bail!(
-                "there is no benchmark {other}; there are external, hub, offloading, scale and tunnel"
+                "there is no benchmark {other}; there are external, failover, hub, offloading, scale \
+                 and tunnel"
             )
         }
     };
