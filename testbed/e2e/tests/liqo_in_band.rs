@@ -150,6 +150,8 @@ fn status_peer(lab: &Lab) -> Result<()> {
         "Gateway IPs",
         "Connected",
         "Latency:",
+        "Driver:  wireguard (",
+        "MTU:     1340",
         "10.20.0.0/16",
         "remapping not necessary",
     ] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use liqo_testkit::{Lab, Scenario, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_mins(1);
 const NODES: [&str; 2] = ["rome-1", "rome-2"];
@@ -33,6 +33,8 @@ fn main() -> ExitCode {
         .fact("a gateway that is killed comes back", killed)
         .fact("a gateway that stands by takes over", stand_by)
         .fact("the status tells of the tunnel", told)
+        .fact("a peer whose networks would lead packets astray is refused", hostile)
+        .fact("where nothing gets through is told, until it does", blocked)
         .fact("unpeering leaves nothing in the kernel", move |lab| unpeer(lab, &kept.recv()?))
         .run()
 }
@@ -210,6 +212,84 @@ fn told(lab: &Lab) -> Result<()> {
     let said = lab.liqoctl("rome", "status peer milan --verbose")?;
     ensure!(said.contains("Established"), "{said}");
     Ok(())
+}
+
+/// Says something of milan's pods as milan itself could, which is silent otherwise.
+fn hostile(lab: &Lab) -> Result<()> {
+    let replicator = "-n liqo deployment/liqo-crd-replicator";
+    lab.kubectl("milan", &format!("scale {replicator} --replicas=0"))?;
+    let pods = "pod -l app.kubernetes.io/name=crd-replicator";
+    lab.kubectl("milan", &format!("wait -n liqo --for=delete {pods} --timeout=60s"))?;
+    let field = |words: &str| lab.kubectl("rome", words).map(|text| text.trim().to_owned());
+    let milan = field("get foreigncluster milan -o jsonpath={.spec.clusterIdentity.clusterID}")?;
+    let copy = "get networkconfigs -A -l liqo.io/replicated=true -o jsonpath={.items[0].metadata";
+    let [namespace, name] =
+        [field(&format!("{copy}.namespace}}"))?, field(&format!("{copy}.name}}"))?];
+    let before = kernel(lab)?;
+    for network in ["0.0.0.0/0", "127.0.0.0/16", "224.0.0.0/16"] {
+        let patch = json!({ "spec": { "podCIDR": network } }).to_string();
+        let words = ["patch", "networkconfig", "-n", &namespace, &name, "--type=merge"];
+        lab.kubectl_words("rome", &[&words[..], &["-p", &patch, "--as", &milan]].concat())?;
+        eventually(SOON, "it is refused, with the reason", || {
+            let (status, message) = network_status(lab)?;
+            ensure!(status == "Error" && message.contains(network), "{status}: {message}");
+            Ok(())
+        })?;
+    }
+    ensure!(kernel(lab)? == before, "nothing of it reaches the kernel");
+    lab.kubectl("milan", &format!("scale {replicator} --replicas=1"))?;
+    eventually(SOON, "milan says again what is true", || {
+        let (status, message) = network_status(lab)?;
+        ensure!(status == "Established", "{status}: {message}");
+        Ok(())
+    })?;
+    flows(lab)
+}
+
+/// What the ForeignCluster says of the network: its status, and why.
+fn network_status(lab: &Lab) -> Result<(String, String)> {
+    let cluster: Value =
+        serde_json::from_str(&lab.kubectl("rome", "get foreigncluster milan -o json")?)?;
+    let conditions = cluster["status"]["peeringConditions"].as_array().context("conditions")?;
+    let network = conditions.iter().find(|one| one["type"] == "NetworkStatus");
+    let network = network.context("a condition of the network")?;
+    let text = |field: &str| network[field].as_str().unwrap_or_default().to_owned();
+    Ok((text("status"), text("message")))
+}
+
+/// Nothing that gateways say reaches the nodes of milan for a while.
+fn blocked(lab: &Lab) -> Result<()> {
+    let ports = "{ 5871, 30000-32767 }";
+    let wall = format!(
+        "nft 'table ip wall {{ chain c {{ type filter hook prerouting priority -400; \
+         udp dport {ports} drop; udp sport {ports} drop; }}; }}'"
+    );
+    for node in ["milan-1", "milan-2"] {
+        on(lab, node, &wall)?;
+    }
+    let connection = || -> Result<Value> {
+        let said = lab.liqoctl("rome", "status peer milan -o json")?;
+        Ok(serde_json::from_str::<Value>(&said)?[0]["network"]["connection"].clone())
+    };
+    let spec = "get tunnelendpoints -A -o jsonpath={.items[0].spec";
+    let address = lab.kubectl("rome", &format!("{spec}.endpointIP}}"))?;
+    let port = lab.kubectl("rome", &format!("{spec}.backend_config.port}}"))?;
+    let place = format!("does not answer at {}:{}/udp", address.trim(), port.trim());
+    eventually(SOON, "the address and the port are named", || {
+        let connection = connection()?;
+        let message = connection["message"].as_str().unwrap_or_default();
+        ensure!(connection["status"] == "Error" && message.contains(&place), "{connection}");
+        Ok(())
+    })?;
+    for node in ["milan-1", "milan-2"] {
+        on(lab, node, "nft delete table ip wall")?;
+    }
+    eventually(SOON, "it is connected again", || {
+        let connection = connection()?;
+        ensure!(connection["status"] == "Connected", "{connection}");
+        Ok(())
+    })?;
+    flows(lab)
 }
 
 fn unpeer(lab: &Lab, before: &[String]) -> Result<()> {

@@ -48,6 +48,10 @@ pub const TUNNEL_PORT: &str = "port";
 pub const TUNNEL_ENDPOINT_IP: &str = "endpointIP";
 /// What is in use for a peer: the networks behind the tunnel.
 pub const TUNNEL_ALLOWED_IPS: &str = "allowedIPs";
+/// What is in use for a peer: the largest packet that passes whole.
+pub const TUNNEL_MTU: &str = "mtu";
+/// What is in use for a peer: who carries the packets, the kernel or a process.
+pub const TUNNEL_IMPLEMENTATION: &str = "implementation";
 
 /// Webhook certificates: the authority.
 pub const WEBHOOK_CA: &str = "ca";

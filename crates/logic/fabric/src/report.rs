@@ -21,6 +21,10 @@ pub struct Origin {
     pub node: Ipv4Addr,
     /// The number of the interface that leads from there into the gateway.
     pub cable: u32,
+    /// The largest packet that passes whole.
+    pub mtu: u32,
+    /// Who carries the packets.
+    pub implementation: &'static str,
 }
 
 /// The status of a tunnel that is set up.
@@ -32,22 +36,30 @@ pub fn of_peer(
     now: Timestamp,
 ) -> TunnelEndpointStatus {
     let (status, message, latency) = match health {
-        Health::Connecting => {
-            (ConnectionStatus::Connecting, "waiting for the peer to answer", NO_LATENCY.to_owned())
-        }
-        Health::Connected(latency) => {
-            (ConnectionStatus::Connected, "VPN connection established", latency_text(latency))
-        }
-        Health::Lost => (
-            ConnectionStatus::Error,
-            "the peer does not answer; see that its gateway can be reached, and runs",
+        Health::Connecting => (
+            ConnectionStatus::Connecting,
+            "waiting for the peer to answer".to_owned(),
             NO_LATENCY.to_owned(),
         ),
+        Health::Connected(latency) => (
+            ConnectionStatus::Connected,
+            "VPN connection established".to_owned(),
+            latency_text(latency),
+        ),
+        Health::Lost => {
+            let place = endpoint.map_or_else(|| peer.endpoint.clone(), |at| at.ip().to_string());
+            let message = format!(
+                "the peer does not answer at {place}:{}/udp; see that its gateway can be reached, \
+                 and runs",
+                peer.port
+            );
+            (ConnectionStatus::Error, message, NO_LATENCY.to_owned())
+        }
     };
     let connection = Connection {
         status: Some(status),
-        status_message: Some(message.to_owned()),
-        peer_configuration: configuration(peer, endpoint),
+        status_message: Some(message),
+        peer_configuration: configuration(origin, peer, endpoint),
         latency: Some(Latency { value: Some(latency), timestamp: Some(Time(now)) }),
     };
     TunnelEndpointStatus {
@@ -115,7 +127,11 @@ fn is_another(want: Option<&String>, have: Option<&String>) -> bool {
     }
 }
 
-fn configuration(peer: &Peer, endpoint: Option<SocketAddr>) -> BTreeMap<String, String> {
+fn configuration(
+    origin: Origin,
+    peer: &Peer,
+    endpoint: Option<SocketAddr>,
+) -> BTreeMap<String, String> {
     let [pods, externals] = peer.networks();
     let pairs = [
         (secret::WIREGUARD_PUBLIC_KEY, BASE64_STANDARD.encode(peer.key)),
@@ -125,6 +141,8 @@ fn configuration(peer: &Peer, endpoint: Option<SocketAddr>) -> BTreeMap<String, 
         ),
         (secret::TUNNEL_PORT, peer.port.to_string()),
         (secret::TUNNEL_ALLOWED_IPS, format!("{pods}, {externals}")),
+        (secret::TUNNEL_MTU, origin.mtu.to_string()),
+        (secret::TUNNEL_IMPLEMENTATION, origin.implementation.to_owned()),
     ];
     pairs.map(|(key, value)| (key.to_owned(), value)).into()
 }
@@ -147,6 +165,8 @@ mod tests {
                 "peerConfiguration": {
                     "allowedIPs": "10.201.0.0/16, 10.92.0.0/16",
                     "endpointIP": "172.30.0.3",
+                    "implementation": "userspace",
+                    "mtu": "1340",
                     "port": "30160",
                     "publicKey": "VZf6Eewxd9Ry+fFHCjErLMnNr+4ujfkekK7B3O6CiCg=",
                 },
@@ -192,6 +212,12 @@ mod tests {
     }
 
     #[test]
+    fn who_does_not_answer_is_named_with_address_port_and_protocol() {
+        let message = status(Health::Lost, 0).connection.unwrap().status_message.unwrap();
+        assert!(message.contains("does not answer at 172.30.0.3:30160/udp"), "{message}");
+    }
+
+    #[test]
     fn a_refused_tunnel_has_no_gateway() {
         let status = of_refusal(&Refusal::Repeated);
         assert_eq!(status.gateway_ip, None);
@@ -200,7 +226,8 @@ mod tests {
     }
 
     fn status(health: Health, after: i64) -> TunnelEndpointStatus {
-        let origin = Origin { node: Ipv4Addr::new(172, 30, 0, 2), cable: 12 };
+        let node = Ipv4Addr::new(172, 30, 0, 2);
+        let origin = Origin { node, cable: 12, mtu: 1340, implementation: "userspace" };
         let peer = Peer::read(&endpoint(MILAN, "milan").spec, None, &Ground::default()).unwrap();
         let now: Timestamp = "2026-11-15T20:45:21Z".parse().unwrap();
         let at = Some("172.30.0.3:30160".parse().unwrap());

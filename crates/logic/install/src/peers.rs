@@ -296,7 +296,8 @@ mod tests {
         │                 Remote: 198.18.2.11                                          │
         │             Status:  Connected                                               │
         │             Latency: 1ms                                                     │
-        │             Driver:  wireguard                                               │
+        │             Driver:  wireguard (userspace)                                   │
+        │             MTU:     1340                                                    │
         │     API Server                                                               │
         │         Status: Established                                                  │
         └──────────────────────────────────────────────────────────────────────────────┘
@@ -333,7 +334,8 @@ mod tests {
         │                 Remote: 198.18.2.11                                          │
         │             Status:  Connected                                               │
         │             Latency: 1ms                                                     │
-        │             Driver:  wireguard                                               │
+        │             Driver:  wireguard (userspace)                                   │
+        │             MTU:     1340                                                    │
         │     API Server                                                               │
         │         Status: Established                                                  │
         └──────────────────────────────────────────────────────────────────────────────┘
@@ -356,7 +358,9 @@ mod tests {
             "remoteGateway": "198.18.2.11",
             "status": "Connected",
             "latency": "1ms",
-            "driver": "wireguard"
+            "driver": "wireguard",
+            "implementation": "userspace",
+            "mtu": "1340"
           }
         }
         "#);
@@ -415,6 +419,7 @@ mod tests {
             },
             "status": { "connection": {
                 "status": "Connected", "statusMessage": "fine", "latency": { "value": "1ms" },
+                "peerConfiguration": { "mtu": "1340", "implementation": "userspace" },
             } },
         }))
         .unwrap()

@@ -74,7 +74,8 @@ impl Keeper {
         self.site.connect(&state.peers, &found).await?;
         self.heart.follow(&state.peers, Timestamp::now());
         self.note_peers(&state.peers);
-        let origin = Origin { node: self.address, cable };
+        let (mtu, implementation) = self.site.shape().await;
+        let origin = Origin { node: self.address, cable, mtu, implementation };
         let mut failure = None;
         for endpoint in &endpoints {
             let done = if endpoint.metadata.deletion_timestamp.is_some() {

@@ -149,6 +149,16 @@ impl Site {
         self.tunnel.lock().await.as_ref().map(Tunnel::driver)
     }
 
+    /// The largest packet that passes whole, and who carries it.
+    pub async fn shape(&self) -> (u32, &'static str) {
+        let implementation = match self.driver().await {
+            Some(Driver::Kernel) => "kernel",
+            Some(Driver::Userspace) => "userspace",
+            None => "none",
+        };
+        (self.settings.mtu, implementation)
+    }
+
     /// Listens to changes on the node, and in the gateway.
     pub async fn changes(&self) -> Result<[Changes; 2], Error> {
         let outside = self.outside.changes(&Scope::gateway_outside(), &[]).await?;

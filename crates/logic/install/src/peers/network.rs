@@ -1,6 +1,6 @@
 //! How the networks of two clusters are connected.
 
-use liqo_api::keys::label;
+use liqo_api::keys::{label, secret};
 use liqo_api::net::{ConnectionStatus, NetworkConfig, TunnelEndpoint};
 use serde::Serialize;
 
@@ -72,6 +72,12 @@ pub struct Connection {
     pub latency: Option<String>,
     /// What the tunnel is made with.
     pub driver: String,
+    /// Who carries the packets, the kernel or a process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub implementation: Option<String>,
+    /// The largest packet that passes whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<String>,
 }
 
 /// How the networks of this cluster and of a peer are connected.
@@ -115,6 +121,7 @@ fn connection(tunnel: &TunnelEndpoint, gateway: Option<&str>) -> Connection {
     let found = tunnel.status.as_ref().and_then(|status| status.connection.as_ref());
     let status = found.and_then(|found| found.status);
     let message = found.and_then(|found| found.status_message.clone());
+    let used = |key: &str| found.and_then(|found| found.peer_configuration.get(key).cloned());
     Connection {
         local_gateway: gateway.map(str::to_owned),
         remote_gateway: tunnel.spec.endpoint_ip.clone(),
@@ -122,6 +129,8 @@ fn connection(tunnel: &TunnelEndpoint, gateway: Option<&str>) -> Connection {
         message: message.filter(|_| status != Some(ConnectionStatus::Connected)),
         latency: found.and_then(|found| found.latency.as_ref()?.value.clone()),
         driver: tunnel.spec.backend_type.clone(),
+        implementation: used(secret::TUNNEL_IMPLEMENTATION),
+        mtu: used(secret::TUNNEL_MTU),
     }
 }
 
@@ -138,7 +147,7 @@ pub(super) fn parts(report: &NetworkReport, name: &str, verbose: bool) -> Vec<Pa
         parts.push(Part::section("Network connection - TunnelEndpoint Not Found", vec![]));
         return parts;
     };
-    let Connection { local_gateway, remote_gateway, status, message, latency, driver } = connection;
+    let Connection { local_gateway, remote_gateway, status, message, latency, .. } = connection;
     let gateways = [("Local", local_gateway.as_ref()), ("Remote", Some(remote_gateway))];
     let gateways = gateways.into_iter().filter_map(|(key, place)| Some(Part::entry(key, place?)));
     let status =
@@ -146,7 +155,10 @@ pub(super) fn parts(report: &NetworkReport, name: &str, verbose: bool) -> Vec<Pa
     let mut shown =
         vec![Part::section("Gateway IPs", gateways.collect()), Part::entry("Status", status)];
     shown.extend(latency.as_ref().map(|latency| Part::entry("Latency", latency)));
-    shown.push(Part::entry("Driver", driver));
+    let Connection { driver, implementation, mtu, .. } = connection;
+    let by = implementation.as_ref().map(|by| format!("{driver} ({by})"));
+    shown.push(Part::entry("Driver", by.as_ref().unwrap_or(driver)));
+    shown.extend(mtu.as_ref().map(|mtu| Part::entry("MTU", mtu)));
     parts.push(Part::section("Network connection", shown));
     parts
 }
