@@ -55,7 +55,7 @@ bench-liqo: setup ## Measure how fast and how small Liqo is
 	cargo run --quiet --locked -p liqo-bench
 	cargo run --quiet --locked -p liqo-bench external
 
-bench-hub: setup ## Measure what each of sixteen peers costs a cluster
+bench-hub: setup ## Measure what each of eight peers costs a cluster
 	./playground images
 	cargo run --quiet --locked -p liqo-bench hub
 

@@ -1,4 +1,4 @@
-//! One cluster that uses sixteen others: what each of them costs it.
+//! One cluster that uses many others: what each of them costs it.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use liqo_testkit::Lab;
 use crate::processes::Processes;
 use crate::{settle, timed};
 
-const PEERS: usize = 16;
 /// Sums are shown for so many peers at a time.
 const GROUP: usize = 4;
 
@@ -21,13 +20,14 @@ struct Point {
 }
 
 /// The figures, as lines.
-pub fn figures() -> Result<Vec<String>> {
+pub fn figures(peers: usize) -> Result<Vec<String>> {
     let mut file = tempfile::Builder::new().suffix(".yaml").tempfile().context("make a file")?;
-    file.write_all(topology().as_bytes()).context("write the topology")?;
+    file.write_all(topology(peers).as_bytes()).context("write the topology")?;
     let lab = Lab::up(&file.path().display().to_string())?;
-    let spokes: Vec<String> = (1..=PEERS).map(|index| format!("spoke{index}")).collect();
-    for cluster in ["hub"].into_iter().chain(spokes.iter().map(String::as_str)) {
-        lab.load_liqo(&[cluster])?;
+    let spokes: Vec<String> = (1..=peers).map(|index| format!("spoke{index}")).collect();
+    let all: Vec<&str> = ["hub"].into_iter().chain(spokes.iter().map(String::as_str)).collect();
+    lab.load_liqo(&all)?;
+    for cluster in all {
         let words = format!("install kubeadm --cluster-name {cluster} --service-type NodePort");
         lab.liqoctl(cluster, &words)?;
     }
@@ -62,7 +62,7 @@ pub fn figures() -> Result<Vec<String>> {
 }
 
 /// Small clusters, eight to a network.
-fn topology() -> String {
+fn topology(peers: usize) -> String {
     let cluster = |name: &str, number: usize| {
         format!(
             "  - name: {name}\n    podCIDR: 10.{}.0.0/16\n    serviceCIDR: 10.{}.0.0/16\n    \
@@ -73,6 +73,6 @@ fn topology() -> String {
         )
     };
     let spokes: String =
-        (1..=PEERS).map(|number| cluster(&format!("spoke{number}"), number)).collect();
+        (1..=peers).map(|number| cluster(&format!("spoke{number}"), number)).collect();
     format!("clusters:\n{}{spokes}", cluster("hub", 0))
 }

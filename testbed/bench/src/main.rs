@@ -1,6 +1,6 @@
 //! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
 //! prints what that took; with the word `external`, without Liqo's own network. With `hub`, the same
-//! for one cluster that uses sixteen others; with `offloading`, pods that run in another cluster
+//! for one cluster that uses many others; with `offloading`, pods that run in another cluster
 //! against the same pods asked for there; with `failover`, how long a gateway that is killed is missed;
 //! with `tunnel`, our WireGuard beside another. Nothing here fails because it is slow.
 
@@ -34,12 +34,9 @@ fn main() -> Result<()> {
         None => figures("")?,
         Some("external") => figures("--set networking.internal=false")?,
         Some("failover") => failover::figures()?,
-        Some("hub") => hub::figures()?,
+        Some("hub") => hub::figures(count(8)?)?,
         Some("offloading") => offloading::real()?,
-        Some("scale") => {
-            let count = std::env::args().nth(2).as_deref().unwrap_or("1000").parse();
-            offloading::fake(count.context("say how many pods, such as 1000")?)?
-        }
+        Some("scale") => offloading::fake(count(1000)?)?,
         Some("tunnel") => tunnel::figures()?,
         Some(other) => {
             bail!(
@@ -52,6 +49,12 @@ fn main() -> Result<()> {
         println!("{line}");
     }
     Ok(())
+}
+
+/// How many there are to be of what is measured.
+fn count(usual: usize) -> Result<usize> {
+    let Some(word) = std::env::args().nth(2) else { return Ok(usual) };
+    word.parse().with_context(|| format!("{word} is not a number, such as {usual}"))
 }
 
 /// Size, start, installation with more words, memory, peerings.
