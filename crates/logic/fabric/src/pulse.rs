@@ -9,6 +9,7 @@
 //!      └─────────────────────────────────────────────────────────────┘
 //! ```
 
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -90,8 +91,14 @@ pub struct Pulse {
     pub address: Ipv4Addr,
     heard: Timestamp,
     asked: Option<Timestamp>,
-    latency: Option<SignedDuration>,
+    /// How long the last few answers took.
+    recent: VecDeque<SignedDuration>,
 }
+
+/// How many answers tell how long one usually takes.
+const RECENT: usize = 8;
+/// How many are enough for a first impression.
+const ENOUGH: usize = 5;
 
 /// How a peer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +114,7 @@ pub enum Health {
 impl Pulse {
     /// Nothing has been heard yet.
     pub fn new(address: Ipv4Addr, now: Timestamp) -> Self {
-        Self { address, heard: now, asked: None, latency: None }
+        Self { address, heard: now, asked: None, recent: VecDeque::new() }
     }
 
     /// Hears an answer; whether it counts. One that is older than another does not.
@@ -119,19 +126,38 @@ impl Pulse {
         {
             return false;
         }
-        (self.asked, self.heard, self.latency) =
-            (Some(asked), now, Some(now.duration_since(asked)));
+        (self.asked, self.heard) = (Some(asked), now);
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(now.duration_since(asked));
         true
     }
 
     /// How the peer is.
     pub fn health(&self, patience: Patience, now: Timestamp) -> Health {
         let silence = Duration::try_from(now.duration_since(self.heard)).unwrap_or_default();
-        match self.latency {
+        match self.recent.back() {
             _ if silence > patience.limit() => Health::Lost,
-            Some(latency) => Health::Connected(latency),
+            Some(latency) => Health::Connected(*latency),
             None => Health::Connecting,
         }
+    }
+
+    /// How long an answer usually takes: as long as the fastest of the last few, because the others
+    /// had to wait for somebody's processor.
+    pub fn usual(&self) -> Option<SignedDuration> {
+        self.recent.iter().min().copied()
+    }
+
+    /// Whether that can be said already.
+    pub fn is_settled(&self) -> bool {
+        self.recent.len() >= ENOUGH
+    }
+
+    /// Whether that was said of so few answers that it may have to be corrected.
+    pub fn is_young(&self) -> bool {
+        self.recent.len() < RECENT
     }
 }
 
@@ -186,6 +212,20 @@ mod tests {
         let quarter = SignedDuration::from_millis(250);
         assert_eq!(pulse.health(PATIENCE, at(21.25)), Health::Connected(quarter));
         assert_eq!(pulse.health(PATIENCE, at(21.3)), Health::Lost);
+    }
+
+    #[test]
+    fn a_peer_is_usually_as_fast_as_the_fastest_of_its_last_answers() {
+        let mut pulse = Pulse::new(Ipv4Addr::LOCALHOST, at(0.0));
+        assert_eq!(pulse.usual(), None);
+        for (index, took) in [0.5, 0.25, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5].iter().enumerate()
+        {
+            let asked = f64::from(u32::try_from(index).unwrap());
+            assert_eq!((pulse.is_settled(), pulse.is_young()), (index >= 5, index < 8));
+            assert!(pulse.hear(&pong(asked), at(asked + took)));
+            let usual = if index == 0 || index == 9 { 500 } else { 250 };
+            assert_eq!(pulse.usual(), Some(SignedDuration::from_millis(usual)), "{index}");
+        }
     }
 
     #[test]

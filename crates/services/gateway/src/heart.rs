@@ -15,17 +15,20 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-/// How often a peer is asked that has not answered yet: people wait for it.
+/// How often a peer is asked that has not answered yet, or not often: people wait for it.
 const EAGER: Duration = Duration::from_millis(250);
 
 /// What is known of all peers.
 pub(crate) struct Heart {
     patience: Patience,
     pulses: Mutex<BTreeMap<ClusterId, (Peer, Pulse)>>,
-    told: Mutex<BTreeMap<ClusterId, &'static str>>,
+    told: Mutex<BTreeMap<ClusterId, Word>>,
     changed: watch::Sender<()>,
     new: Notify,
 }
+
+/// What is told of a peer: how it is, and whether it is known how fast it usually answers.
+type Word = (&'static str, bool);
 
 impl Heart {
     pub fn new(patience: Patience) -> Self {
@@ -57,6 +60,13 @@ impl Heart {
         let pulses = self.pulses();
         let pulse = pulses.get(id).map(|(_, pulse)| pulse);
         pulse.map_or(Health::Connecting, |pulse| pulse.health(self.patience, now))
+    }
+
+    /// How a peer that answers usually is, and whether that may have to be corrected.
+    pub fn usual(&self, id: &ClusterId) -> Option<(Health, bool)> {
+        let pulses = self.pulses();
+        let (_, pulse) = pulses.get(id)?;
+        Some((Health::Connected(pulse.usual()?), pulse.is_young()))
     }
 
     /// Asks and answers, for ever.
@@ -118,28 +128,30 @@ impl Heart {
     /// How long to wait before asking again, or looking whether silence has lasted too long.
     fn pause(&self) -> Duration {
         let now = Timestamp::now();
-        let waits = self
-            .pulses()
-            .values()
-            .any(|(_, pulse)| pulse.health(self.patience, now) == Health::Connecting);
+        let waits = self.pulses().values().any(|(_, pulse)| {
+            !pulse.is_settled() && pulse.health(self.patience, now) != Health::Lost
+        });
         let pause = self.patience.interval;
         if waits { pause.min(EAGER) } else { pause }
     }
 
     fn tell(&self) {
         let now = Timestamp::now();
-        let health: BTreeMap<ClusterId, (String, &'static str)> = self
+        let health: BTreeMap<ClusterId, (String, Word)> = self
             .pulses()
             .iter()
             .map(|(id, (peer, pulse))| {
                 let word = word(pulse.health(self.patience, now));
-                (id.clone(), (peer.cluster.name.to_string(), word))
+                (id.clone(), (peer.cluster.name.to_string(), (word, pulse.is_settled())))
             })
             .collect();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let news: Vec<_> =
             health.iter().filter(|(id, (_, word))| told.get(*id) != Some(word)).collect();
-        for (id, (peer, word)) in &news {
+        for (id, (peer, (word, _))) in &news {
+            if told.get(*id).is_some_and(|(before, _)| before == word) {
+                continue;
+            }
             match *word {
                 "lost" => warn!(peer, cluster = %id, "Peer lost"),
                 word => info!(peer, cluster = %id, state = word, "Peer"),

@@ -176,16 +176,22 @@ impl Keeper {
         origin: Origin,
     ) -> Result<(), Error> {
         let now = Timestamp::now();
+        let mut pause = self.latency_interval;
         let (status, refusal) = if let Some(refusal) = state.refused.get(&key_of(endpoint)) {
             (report::of_refusal(refusal), Some(refusal.to_string()))
         } else {
             let id = endpoint.spec.cluster_identity.parse().map(|Cluster { id, .. }| id);
             let Some(peer) = id.ok().and_then(|id| state.peers.get(&id)) else { return Ok(()) };
             let id = &peer.cluster.id;
-            let health = self.heart.health(id, now);
+            let mut health = self.heart.health(id, now);
+            if let (Health::Connected(_), Some((usual, is_young))) = (health, self.heart.usual(id))
+            {
+                health = usual;
+                pause = if is_young { SignedDuration::ZERO } else { pause };
+            }
             (report::of_peer(origin, peer, found.get(id).copied(), health, now), None)
         };
-        if !report::is_news(&status, endpoint.status.as_ref(), self.latency_interval) {
+        if !report::is_news(&status, endpoint.status.as_ref(), pause) {
             return Ok(());
         }
         self.write(endpoint, &status).await?;
