@@ -9,6 +9,7 @@ use liqo_testkit::{Lab, Scenario, eventually};
 use serde_json::json;
 
 const CLUSTERS: [&str; 3] = ["venice", "florence", "naples"];
+const IMAGE: &str = "localhost/playground/demo:v1";
 const SOON: Duration = Duration::from_mins(1);
 /// How long a component may take to be replaced, and to do what the new one is told.
 const RESTARTED: Duration = Duration::from_mins(2);
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         .fact("two clusters of one name use the same provider", namesakes)
         .fact("a second provider of the same name needs another one", same_name)
         .fact("a hub has a node for each of its providers", hub)
+        .fact("pods in two providers reach each other through the hub", leaves)
         .fact("a provider may use another one", chain)
         .fact("labels of a provider are labels of its node, whenever they change", labels)
         .fact("an authentication service may move", moved)
@@ -94,6 +96,44 @@ fn hub(lab: &Lab) -> Result<()> {
     let tenants =
         lab.kubectl("venice", "get namespaces -l discovery.liqo.io/tenant-namespace=true -o name")?;
     ensure!(tenants.lines().count() == 2, "{tenants}");
+    Ok(())
+}
+
+/// The clusters of the two pods know nothing of each other yet.
+fn leaves(lab: &Lab) -> Result<()> {
+    lab.kubectl("venice", "create namespace mesh")?;
+    let words = "offload namespace mesh --namespace-mapping-strategy EnforceSameName \
+                 --pod-offloading-strategy Remote";
+    lab.liqoctl("venice", words)?;
+    let pod = |name: &str, node: &str| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": name, "namespace": "mesh", "labels": { "app": name } },
+            "spec": {
+                "nodeSelector": { "kubernetes.io/hostname": node },
+                "containers": [{ "name": "main", "image": IMAGE, "args": ["serve"] }],
+            },
+        })
+    };
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": "server", "namespace": "mesh" },
+        "spec": {
+            "selector": { "app": "server" },
+            "ports": [{ "port": 80, "targetPort": 8080 }],
+        },
+    });
+    lab.apply("venice", &[pod("server", "liqo-town"), pod("client", "liqo-naples"), service])?;
+    let both = "pod/server pod/client";
+    lab.kubectl("venice", &format!("wait -n mesh --for=condition=Ready {both} --timeout=90s"))?;
+    eventually(SOON, "the pod in florence answers the one in naples", || {
+        let said = lab.kubectl("venice", "exec -n mesh client -- curl -s -f http://server")?;
+        ensure!(said.contains(r#""hostname":"server""#), "{said}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    lab.kubectl("venice", "delete namespace mesh")?;
     Ok(())
 }
 
