@@ -38,7 +38,8 @@ impl Economy {
             for (key, count) in requests(&lab.kubectl(cluster, "get --raw /metrics")?) {
                 *now.requests.entry(format!("{cluster} {key}")).or_default() += count;
             }
-            now.servers += Processes::called("kube-apiserver", lab.prefix(), cluster)?.cpu();
+            now.servers +=
+                Processes::called("/engine/kube-apiserver", lab.prefix(), cluster)?.cpu();
             now.liqo += Processes::of(lab.prefix(), cluster)?.cpu();
             let events = lab.kubectl(cluster, "get events -n bench -o name")?;
             now.events += u64::try_from(events.lines().count())?;
