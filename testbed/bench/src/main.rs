@@ -60,7 +60,7 @@ fn count(usual: usize) -> Result<usize> {
 /// Size, start, installation with more words, memory, peerings.
 fn figures(more: &str) -> Result<Vec<String>> {
     let places = places()?;
-    let lab = Lab::up("quick-start")?;
+    let lab = Lab::up("pair")?;
     lab.load_liqo(&["rome", "milan"])?;
     let liqoctl = places.target.join("release/liqoctl");
     let mut lines = vec![

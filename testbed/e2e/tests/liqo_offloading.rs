@@ -13,7 +13,7 @@ const LATE: Duration = Duration::from_mins(3);
 const IMAGE: &str = "localhost/playground/demo:v1";
 
 fn main() -> ExitCode {
-    Scenario::on("quick-start")
+    Scenario::on("pair")
         .fact("two clusters are peered", prepare)
         .fact("a namespace is offloaded, and has a twin", offload)
         .fact("a pod runs there and is seen here", pod_runs)
@@ -544,10 +544,10 @@ fn unoffload(lab: &Lab) -> Result<()> {
 
 fn unpeer(lab: &Lab) -> Result<()> {
     lab.liqoctl("rome", "offload namespace shop")?;
-    lab.kubectl("rome", "cordon rome-1 rome-2")?;
+    lab.kubectl("rome", "cordon rome-1")?;
     lab.kubectl("rome", "rollout restart -n shop deployment/web")?;
     let moved = lab.kubectl("rome", "rollout status -n shop deployment/web --timeout=60s");
-    lab.kubectl("rome", "uncordon rome-1 rome-2")?;
+    lab.kubectl("rome", "uncordon rome-1")?;
     moved?;
     lab.liqoctl("rome", "unpeer out-of-band milan")?;
     lab.kubectl("rome", "rollout status -n shop deployment/web --timeout=120s")?;

@@ -12,7 +12,7 @@ const SOON: Duration = Duration::from_mins(1);
 const NOTICED: Duration = Duration::from_mins(2);
 
 fn main() -> ExitCode {
-    Scenario::on("quick-start")
+    Scenario::on("pair")
         .fact("both clusters run liqo", install)
         .fact("a wrong token is told at once and leaves nothing behind", wrong_token)
         .fact("a wrong cluster or a wrong address is told at once and leaves nothing", mistaken)

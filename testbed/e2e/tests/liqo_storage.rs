@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_mins(1);
 const IMAGE: &str = "localhost/playground/demo:v1";
 
 fn main() -> ExitCode {
-    Scenario::on("quick-start")
+    Scenario::on("pair")
         .fact("two clusters are peered, and one offers volumes", prepare)
         .fact("a claim gets a volume where its first pod runs", first_pod)
         .fact("the next pod goes where the volume is, and finds what was written", next_pod)

@@ -45,7 +45,7 @@ const EXAMPLES: &str = "Examples:
 enum Verb {
     /// Brings clusters up, from a preset or a topology file
     Up {
-        /// quick-start, one, three, overlap, nat, both-nat, scale, or a file
+        /// quick-start, one, pair, three, overlap, nat, both-nat, scale, or a file
         #[arg(default_value = "quick-start")]
         topology: String,
         /// Leave everything as it is when something fails

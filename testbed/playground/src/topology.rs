@@ -13,9 +13,10 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 /// The presets that come with the playground, by name.
-pub const PRESETS: [(&str, &str); 7] = [
+pub const PRESETS: [(&str, &str); 8] = [
     ("quick-start", include_str!("../presets/quick-start.yaml")),
     ("one", include_str!("../presets/one.yaml")),
+    ("pair", include_str!("../presets/pair.yaml")),
     ("three", include_str!("../presets/three.yaml")),
     ("overlap", include_str!("../presets/overlap.yaml")),
     ("nat", include_str!("../presets/nat.yaml")),
@@ -295,7 +296,7 @@ mod tests {
         assert_eq!(
             error,
             "there is no preset or file \"quick-strat\"; \
-             presets: quick-start, one, three, overlap, nat, both-nat, scale"
+             presets: quick-start, one, pair, three, overlap, nat, both-nat, scale"
         );
     }
 
