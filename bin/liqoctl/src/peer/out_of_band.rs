@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions::is_deleted};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use liqo_api::discovery::{
     ClusterIdentity, ForeignCluster, ForeignClusterSpec, PeeringEnabled, PeeringType,
 };
@@ -71,18 +71,9 @@ pub async fn run(
     }
     let token = Token::known(&arguments.auth_token)
         .ok_or_else(|| Failure::text("the token is empty").hint("Give --auth-token."))?;
-    let known = known(client, &arguments.cluster_id).await?;
-    let wanted = wanted(arguments, known.as_ref())?;
     let clusters: Api<ForeignCluster> = Api::all(client.clone());
-    if known.is_none() {
-        let name = wanted.name_any();
-        let namesake = clusters.get_opt(&name).await;
-        let namesake =
-            namesake.map_err(|error| Failure::new("cannot read the ForeignClusters", error))?;
-        if namesake.is_some() {
-            return Err(taken(&name));
-        }
-    }
+    let known = known(&clusters, &arguments.cluster_id, &arguments.cluster_name).await?;
+    let wanted = wanted(arguments, known.as_ref())?;
     if arguments.dry_run {
         return Box::pin(probe(arguments, &wanted, known.is_some(), printer)).await;
     }
@@ -103,13 +94,25 @@ pub async fn run(
     }
 }
 
-/// The ForeignCluster that there is for a cluster.
-async fn known(client: &Client, id: &ClusterId) -> Result<Option<ForeignCluster>, Failure> {
-    let clusters: Api<ForeignCluster> = Api::all(client.clone());
-    let labelled = ListParams::default().labels(&format!("{}={id}", label::CLUSTER_ID));
+/// The ForeignCluster that there is for a cluster; another one must not have its name.
+async fn known(
+    clusters: &Api<ForeignCluster>,
+    id: &ClusterId,
+    name: &ClusterName,
+) -> Result<Option<ForeignCluster>, Failure> {
+    // As the API server has it at hand; each is then read as it is now.
+    let labelled = ListParams::default().labels(&format!("{}={id}", label::CLUSTER_ID)).match_any();
     let found = clusters.list(&labelled).await;
     let found = found.map_err(|error| Failure::new("cannot list the ForeignClusters", error))?;
-    Ok(found.items.into_iter().next())
+    let listed = found.items.iter().map(ResourceExt::name_any);
+    for name in listed.chain([name.to_string()]) {
+        let found = clusters.get_opt(&name).await;
+        let found = found.map_err(|error| Failure::new("cannot read the ForeignClusters", error))?;
+        let Some(found) = found else { continue };
+        let its = found.spec.cluster_identity.as_ref().map(|identity| &*identity.cluster_id);
+        return if its == Some(id.as_str()) { Ok(Some(found)) } else { Err(taken(&name)) };
+    }
+    Ok(None)
 }
 
 /// The ForeignCluster as it should be.

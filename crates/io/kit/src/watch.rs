@@ -167,6 +167,15 @@ pub fn watch_trimmed<K: Object>(
     feed(kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 }), trim)
 }
 
+/// The same watch for somebody who waits for its first list: that is what the API server has at hand.
+///
+/// To list the very latest, an API server asks its store how far that is: a tenth of a second
+/// whenever anybody writes to the cluster. What it has at hand may be a moment old, and the watch
+/// shows what came since. So this is not for a list whose gaps are taken for deletions.
+pub fn at_hand(config: watcher::Config) -> watcher::Config {
+    config.any_semantic()
+}
+
 /// The waits of a watch that is interrupted again and again.
 struct Waits {
     backoff: Backoff,

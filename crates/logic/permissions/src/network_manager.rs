@@ -22,7 +22,7 @@ pub(crate) fn permissions() -> Permissions {
             "Which addresses are taken, and what gateways translate.",
             [
                 on(GROUP_NET, ["ipamstorages"]).get().list().apply(),
-                on(GROUP_NET, ["natmappings"]).follow().apply().delete(),
+                on(GROUP_NET, ["natmappings"]).read().apply().delete(),
             ],
         )
         .cluster("Which namespace is whose.", [on(CORE, ["namespaces"]).read()])

@@ -1,18 +1,33 @@
 //! The node itself: labels, annotations and taint.
 //!
 //! Others write to nodes, too: the taints are a list that Kubernetes keeps adding to and taking
-//! from, so ours is put in without touching the rest.
+//! from, so ours is put in without touching the rest. A node that is new has it from the first moment:
+//! whatever tolerates it not would be there before it otherwise.
 
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use kube_core::ObjectMeta;
-use liqo_api::keys::{label, taint};
+use liqo_api::keys::{finalizer, label, taint};
 use liqo_api::sharing::ResourceOffer;
 
 use crate::Settings;
 
-/// What we want to be written on the node.
-pub fn wanted(settings: &Settings, offer: &ResourceOffer) -> Node {
-    let own = [
+/// The node as it comes into being: what never changes about it, and no pods yet.
+///
+/// What may change is written by [`wanted`]: who made a node would own it for ever.
+pub fn new(settings: &Settings) -> Node {
+    let labels = own_labels(settings).map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let metadata = ObjectMeta {
+        name: Some(settings.name.clone()),
+        labels: Some(labels.into()),
+        finalizers: Some(vec![finalizer::VIRTUAL_NODE.to_owned()]),
+        ..ObjectMeta::default()
+    };
+    let spec = NodeSpec { taints: missing_taint(&Node::default()), ..NodeSpec::default() };
+    Node { metadata, spec: Some(spec), status: None }
+}
+
+fn own_labels(settings: &Settings) -> [(&str, &str); 8] {
+    [
         (label::HOSTNAME, settings.name.as_str()),
         (label::NODE_ROLE, label::ROLE_AGENT),
         (label::OS, "linux"),
@@ -21,8 +36,12 @@ pub fn wanted(settings: &Settings, offer: &ResourceOffer) -> Node {
         (label::REMOTE_CLUSTER_ID, settings.provider.as_str()),
         (label::EXCLUDE_LOAD_BALANCERS, label::TRUE),
         (label::EXCLUDE_BALANCER_ALPHA, label::TRUE),
-        (label::STORAGE_AVAILABLE, storage(offer)),
-    ];
+    ]
+}
+
+/// What we want to be written on the node.
+pub fn wanted(settings: &Settings, offer: &ResourceOffer) -> Node {
+    let own = own_labels(settings).into_iter().chain([(label::STORAGE_AVAILABLE, storage(offer))]);
     // What the user says of a node counts more than what the other cluster says of itself, and
     // neither can make it something else than a virtual node of that cluster.
     let mut labels = offer.spec.labels.clone();
@@ -105,6 +124,17 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn a_new_node_is_tainted_and_held_from_the_first_moment() {
+        let node = new(&settings());
+        assert!(is_ours(&node, &settings()));
+        assert_eq!(missing_taint(&node), None);
+        assert_eq!(node.metadata.finalizers.unwrap(), [finalizer::VIRTUAL_NODE]);
+        let (labels, wanted) = (node.metadata.labels.unwrap(), wanted(&settings(), &offer(&[])));
+        let wanted = wanted.metadata.labels.unwrap();
+        assert!(labels.iter().all(|(key, value)| wanted.get(key) == Some(value)), "{labels:?}");
     }
 
     #[test]

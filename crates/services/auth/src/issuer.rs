@@ -109,7 +109,7 @@ impl Issuer {
         if self.api_server.as_deref().is_none_or(str::is_empty) {
             let all: Api<Node> = Api::all(self.client.clone());
             for mark in [label::CONTROL_PLANE, label::MASTER, label::CONTROLPLANE] {
-                nodes = all.list(&ListParams::default().labels(mark)).await?.items;
+                nodes = all.list(&ListParams::default().labels(mark).match_any()).await?.items;
                 if !nodes.is_empty() {
                     break;
                 }
@@ -121,7 +121,8 @@ impl Issuer {
     /// The namespace of a peer, made if it is not there.
     async fn tenant(&self, peer: &ClusterId, wanted: Namespace) -> Result<String, Refusal> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let params = ListParams::default().labels(&tenant::namespaces_of(peer));
+        // As the API server has it at hand: what was made a moment ago is made again as it is.
+        let params = ListParams::default().labels(&tenant::namespaces_of(peer)).match_any();
         let found = namespaces.list(&params).await.map_err(refused)?;
         if let Some(namespace) = found.iter().find(|found| tenant::is_ending(found)) {
             let name = namespace.name_any();
@@ -229,7 +230,7 @@ impl Issuer {
     /// Lets a peer do in its namespace what every peer may.
     async fn bind(&self, peer: &ClusterId, tenant: &str) -> Result<(), Refusal> {
         let roles: Api<ClusterRole> = Api::all(self.client.clone());
-        let basic = ListParams::default().labels(&tenant::roles_of(label::PERMISSIONS_BASIC));
+        let basic = ListParams::default().labels(&tenant::roles_of(label::PERMISSIONS_BASIC)).match_any();
         let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), tenant);
         for role in roles.list(&basic).await.map_err(refused)? {
             let want = tenant::binding(tenant, peer, &role);

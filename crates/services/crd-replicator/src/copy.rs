@@ -16,7 +16,7 @@ use liqo_kit::client::{Remote, RemoteClient};
 use liqo_kit::keyed::{Ending, Next, Queue};
 use liqo_kit::metrics::Metrics;
 use liqo_kit::retry::{Backoff, Failure, Retry, or_gone};
-use liqo_kit::watch::{Key, Store, watch_with};
+use liqo_kit::watch::{Key, Store, at_hand, watch_with};
 use liqo_replication::carried::{self, Carried};
 use liqo_replication::kind::Copied;
 use liqo_replication::patch;
@@ -117,6 +117,9 @@ impl<K: Copied + Send + Sync + 'static> Copier<K> {
     async fn connected(&self, peer: &Peer, client: RemoteClient) {
         let replicas: Api<Carried<K>> = Api::namespaced(client.client, &peer.remote);
         let config = Config::default().labels(&carried::replicas(&self.home)).timeout(WATCH);
+        // A replica that is not listed yet is in the way of another, and one that is gone cannot be
+        // deleted again.
+        let config = at_hand(config);
         let (store, touched) = watch_with(replicas.clone(), config, BACKOFF);
         let looked = Notify::new();
         let link = Link { copier: self, peer, replicas, store };

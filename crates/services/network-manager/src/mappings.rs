@@ -1,8 +1,9 @@
 //! What gateways translate for each peer, as the ledger says.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kube::api::{ListParams, ObjectMeta, Patch, PostParams};
+use kube::api::{ObjectMeta, Patch, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::keys::{label, manager, object};
 use liqo_api::names::ClusterId;
@@ -24,13 +25,15 @@ pub struct Mappings {
     world: World,
     book: Arc<Book>,
     writer: Writer,
+    /// The names of those that we made last.
+    made: Mutex<HashMap<ClusterId, String>>,
 }
 
 impl Mappings {
     /// Keeps those of a cluster.
     pub fn new(client: Client, world: World, book: Arc<Book>) -> Self {
         let writer = Writer::new(manager::NETWORK_MANAGER);
-        Self { api: Api::all(client), world, book, writer }
+        Self { api: Api::all(client), world, book, writer, made: Mutex::default() }
     }
 
     /// Makes what gateways translate for a peer as the ledger says.
@@ -38,7 +41,7 @@ impl Mappings {
         self.world.mappings.wait_until_ready().await?;
         let mut have = self.world.mappings(&peer).into_iter();
         match self.book.ledger().nat_mapping(&peer) {
-            None => {}
+            None => drop(self.made().remove(&peer)),
             Some(want) => match have.next() {
                 Some(have) => self.update(&have, &want).await?,
                 None => self.create(&peer, want).await?,
@@ -52,13 +55,15 @@ impl Mappings {
     }
 
     async fn create(&self, peer: &ClusterId, spec: NatMappingSpec) -> Result<(), Error> {
-        let labels = [(label::NAT_MAPPING, label::TRUE), (label::PEER_ID, peer.as_str())];
         // A name that the server chooses is no guard: the watch may not show yet what we made.
-        let selector = labels.map(|(name, value)| format!("{name}={value}")).join(",");
-        let made = self.api.list_metadata(&ListParams::default().labels(&selector)).await;
-        if !made.map_err(request("look for a NatMapping"))?.items.is_empty() {
-            return Ok(());
+        let made = self.made().get(peer).cloned();
+        if let Some(name) = made {
+            let there = self.api.get_metadata_opt(&name).await;
+            if there.map_err(request("look for a NatMapping"))?.is_some() {
+                return Ok(());
+            }
         }
+        let labels = [(label::NAT_MAPPING, label::TRUE), (label::PEER_ID, peer.as_str())];
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let metadata = ObjectMeta {
             generate_name: Some(object::NAT_MAPPING_PREFIX.to_owned()),
@@ -73,7 +78,12 @@ impl Mappings {
         let made = self.api.create(&params, &mapping).await;
         let made = made.map_err(request("create a NatMapping"))?;
         info!(cluster = %peer, name = made.name_any(), "Addresses are translated");
+        self.made().insert(peer.clone(), made.name_any());
         Ok(())
+    }
+
+    fn made(&self) -> MutexGuard<'_, HashMap<ClusterId, String>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn update(&self, have: &NatMapping, want: &NatMappingSpec) -> Result<(), Error> {

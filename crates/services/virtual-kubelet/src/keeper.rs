@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, Pod};
-use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
+use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::Time;
@@ -18,7 +18,7 @@ use liqo_api::sharing::ResourceOffer;
 use liqo_kit::apply::{self, Outcome, Writer};
 use liqo_kit::keyed::Next;
 use liqo_kit::retry::{Failure, Retry, or_gone};
-use liqo_kit::watch::{Ended, Key, Object, Store, watch as watch_objects};
+use liqo_kit::watch::{Ended, Key, Object, Store, at_hand, watch as watch_objects};
 use liqo_pod_offloading::lean::HomePod;
 use liqo_reflection::claims::Storage;
 use liqo_virtual_node::drain::{self, Guest, Step};
@@ -54,11 +54,10 @@ impl Sources {
         settings: &Settings,
         pods: Store<HomePod>,
     ) -> (Self, SelectAll<Touches>) {
-        let provider = &settings.provider;
         let mut touches = SelectAll::new();
         // Also where nothing matches, there is a first look.
         touches.push(futures::stream::once(async {}).boxed());
-        let labels = |key: &str| Config::default().labels(&format!("{key}={provider}"));
+        let labels = |key: &str| at_hand(Config::default().labels(&of(key, settings)));
         let offers = Api::namespaced(client.clone(), namespace);
         let offers = follow(offers, labels(label::ORIGIN_ID), &mut touches);
         let clusters = Api::all(client.clone());
@@ -69,7 +68,7 @@ impl Sources {
         });
         let this = format!("metadata.name={}", settings.name);
         let nodes = Api::all(client.clone());
-        let nodes = follow(nodes, Config::default().fields(&this), &mut touches);
+        let nodes = follow(nodes, at_hand(Config::default().fields(&this)), &mut touches);
         (Self { offers, clusters, tunnels, nodes, pods }, touches)
     }
 
@@ -79,8 +78,7 @@ impl Sources {
         if let Some(tunnels) = &self.tunnels {
             tunnels.wait_until_ready().await?;
         }
-        self.nodes.wait_until_ready().await?;
-        self.pods.wait_until_ready().await
+        self.nodes.wait_until_ready().await
     }
 
     /// What is known of the other cluster; of an API server that nobody asked yet, nothing bad is.
@@ -100,6 +98,11 @@ impl Sources {
             tunnel: self.tunnels.iter().flat_map(Store::objects).any(|tunnel| connected(&tunnel)),
         }
     }
+}
+
+/// The selector of what is about the provider.
+fn of(key: &str, settings: &Settings) -> String {
+    format!("{key}={}", settings.provider)
 }
 
 fn follow<K: Object>(api: Api<K>, config: Config, touches: &mut SelectAll<Touches>) -> Store<K> {
@@ -218,8 +221,18 @@ impl Keeper {
                 }
                 Ok(next.unwrap_or(Next::AwaitChange))
             }
+            Fate::Vanish if node.is_some() && self.is_offered().await? => Ok(Next::AwaitChange),
             Fate::Vanish => Ok(self.leave(node.as_deref()).await?.unwrap_or(Next::AwaitChange)),
         }
+    }
+
+    /// Whether there is an offer that the watch has yet to show: a node that is used is not emptied
+    /// because a list was old.
+    async fn is_offered(&self) -> Result<bool, Error> {
+        let params = ListParams::default().labels(&of(label::ORIGIN_ID, &self.settings)).limit(1);
+        let found = self.offers.list_metadata(&params).await;
+        let refuse = |source| Error::Request { action: "look for an offer", source };
+        Ok(!found.map_err(refuse)?.items.is_empty())
     }
 
     /// Tells what volumes are offered.
@@ -286,6 +299,9 @@ impl Keeper {
                 return Ok(Next::AwaitChange);
             }
         }
+        if have.is_none() {
+            self.register().await?;
+        }
         let wanted = node::wanted(&self.settings, offer);
         let node = match self.metadata.apply(&self.nodes, &wanted, have).await? {
             Outcome::Applied(node) => *node,
@@ -302,7 +318,31 @@ impl Keeper {
         Ok(Next::AwaitChange)
     }
 
-    /// Gives the node its taint, and lifts the cordon of a withdrawal that was taken back.
+    /// Makes the node, unless it is there and was not seen yet.
+    async fn register(&self) -> Result<(), Error> {
+        let new = node::new(&self.settings);
+        let params = PostParams {
+            field_manager: Some(manager::VIRTUAL_NODE.to_owned()),
+            ..PostParams::default()
+        };
+        match self.nodes.create(&params, &new).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let there = self.nodes.get_opt(&self.settings.name).await;
+                let there = there
+                    .map_err(|source| Error::Request { action: "look for the node", source })?;
+                match there {
+                    Some(node) if !node::is_ours(&node, &self.settings) => {
+                        Err(Error::Taken(self.settings.name.clone()))
+                    }
+                    Some(_) | None => Ok(()),
+                }
+            }
+            Err(source) => Err(Error::Request { action: "make the node", source }),
+        }
+    }
+
+    /// Gives the node its taint, if somebody took it, and lifts the cordon of a withdrawal that was taken back.
     async fn settle(&self, mut node: Node) -> Result<Node, Error> {
         if node::is_cordoned(&node) {
             node = self.cordon(&node, None).await?;
@@ -380,6 +420,7 @@ impl Keeper {
         if !node::is_cordoned(node) {
             self.cordon(node, Some(true)).await?;
         }
+        self.sources.pods.wait_until_ready().await?;
         let pods = self.sources.pods.objects();
         let mut asked = false;
         for pod in &pods {

@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 const PROVIDER: &str = "2cb4110a-c5e6-4a52-851d-d0e0d86c9174";
+const TAINT: &str = "virtual-node.liqo.io/not-allowed";
 const TENANT: &str = "liqo-tenant-milan-1a2b3c";
 
 #[derive(Parser)]
@@ -61,11 +62,13 @@ async fn a_node_follows_its_offer_and_leaves_nothing_behind() {
         tokio::spawn(async move { serve(process, &args).await })
     };
 
+    let first = until("the node is there", &nodes, "liqo-milan", |node| node.is_some());
+    let first = first.await.unwrap().unwrap();
+    assert!(taints(&first).contains(&TAINT.to_owned()), "it is tainted from the first moment");
+    assert_eq!(first.finalizers(), [finalizer::VIRTUAL_NODE]);
     let node = until("the node is ready", &nodes, "liqo-milan", is_ready).await.unwrap().unwrap();
     assert_eq!(node.labels()["region"], "south");
-    let spec = node.spec.clone().unwrap();
-    let taints: Vec<_> = spec.taints.into_iter().flatten().map(|taint| taint.key).collect();
-    assert!(taints.contains(&"virtual-node.liqo.io/not-allowed".to_owned()), "{taints:?}");
+    assert!(taints(&node).contains(&TAINT.to_owned()), "{:?}", taints(&node));
     let claimed = offers.get("milan").await.unwrap();
     assert_eq!(claimed.finalizers(), [finalizer::NODE]);
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-node-lease");
@@ -94,6 +97,12 @@ async fn a_node_follows_its_offer_and_leaves_nothing_behind() {
     let pod = serde_json::from_value(pod).unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
     patch(&offers, json!({ "spec": { "withdrawalTimestamp": Timestamp::now() } })).await;
+    let is_going =
+        |node: Option<&Node>| node.is_none_or(|node| node.metadata.deletion_timestamp.is_some());
+    until("the node is going", &nodes, "liqo-milan", is_going).await.unwrap();
+    // As the controller manager does once what depends on the node is gone.
+    let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    nodes.patch("liqo-milan", &PatchParams::default(), &release).await.unwrap();
     until("the node is gone", &nodes, "liqo-milan", |node| node.is_none()).await.unwrap();
     until("its pod is gone", &pods, "stray", |pod| pod.is_none()).await.unwrap();
     let released =
@@ -101,6 +110,11 @@ async fn a_node_follows_its_offer_and_leaves_nothing_behind() {
     until("the offer is released", &offers, "milan", released).await.unwrap();
     stop.cancel();
     kubelet.await.unwrap().unwrap();
+}
+
+fn taints(node: &Node) -> Vec<String> {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    taints.map(|taint| taint.key.clone()).collect()
 }
 
 fn is_ready(node: Option<&Node>) -> bool {

@@ -112,7 +112,11 @@ impl ForeignClusters {
         tenant: Option<&str>,
     ) -> Result<(String, Secret), Error> {
         let now = Timestamp::now();
-        let before = self.live_identity(remote).await?;
+        let (before, presented, own) = tokio::try_join!(
+            self.live_identity(remote),
+            self.remote_token(remote),
+            self.own_token()
+        )?;
         // Watches lag behind: it may have been there all the time.
         if let Some(identity) = &before
             && let Some((_, Some(_))) = self.usable(identity, &remote.id, foreign, now)
@@ -122,10 +126,10 @@ impl ForeignClusters {
         }
         let application = self.application(remote, before.as_ref())?;
         let mut request = CertificateRequest::new(&self.world.home, &application.request);
-        if let Some(token) = self.remote_token(remote).await? {
+        if let Some(token) = presented {
             token.reveal().clone_into(&mut request.destination_cluster_token);
         }
-        if let Some(token) = self.own_token().await? {
+        if let Some(token) = own {
             token.reveal().clone_into(&mut request.origin_cluster_token);
         }
         let question = digest(&foreign.spec.foreign_auth_url, &request.destination_cluster_token);
@@ -188,12 +192,19 @@ impl ForeignClusters {
 
     /// The token to present to a cluster, wherever its Secret lies.
     async fn remote_token(&self, remote: &Cluster) -> Result<Option<Token>, Error> {
+        // The one of our own namespace counts most, and is read at once.
+        let own: Api<Secret> = Api::namespaced(self.world.client.clone(), &self.world.namespace);
+        let usual = own.get_opt(&object::remote_token_secret(&remote.id)).await;
+        let usual = usual.map_err(Error::request("read the token"))?;
+        if let Some(token) = usual.as_ref().and_then(secret::token) {
+            return Ok(Some(token));
+        }
         let api: Api<Secret> = Api::all(self.world.client.clone());
         let selector =
             format!("{},{}={}", secret::REMOTE_TOKENS, label::CLUSTER_ID, remote.id.as_str());
         let params = ListParams::default().labels(&selector);
         let list = api.list(&params).await.map_err(Error::request("read the token"))?;
-        // The one of our own namespace counts most, and the newest among equals.
+        // The newest among equals.
         let rank = |found: &&Secret| {
             let is_ours = found.namespace().as_deref() == Some(self.world.namespace.as_str());
             (is_ours, found.metadata.creation_timestamp.as_ref().map(|time| time.0))
@@ -210,7 +221,8 @@ impl ForeignClusters {
 
     async fn ensure_tenant(&self, remote: &Cluster) -> Result<String, Error> {
         let api: Api<Namespace> = Api::all(self.world.client.clone());
-        let params = ListParams::default().labels(&tenant::namespaces_of(&remote.id));
+        // As the API server has it at hand: what was made a moment ago is made again as it is.
+        let params = ListParams::default().labels(&tenant::namespaces_of(&remote.id)).match_any();
         let list = api.list(&params).await.map_err(Error::request("list tenant namespaces"))?;
         if let Some(name) = tenant::existing(&list.items)? {
             return Ok(name.to_owned());
