@@ -349,7 +349,11 @@ async fn what_is_over_is_over_and_what_is_lost_there_is_made_again() {
 async fn why_another_cluster_does_not_run_a_pod_is_told_here() {
     let world = World::make().await;
     let (here, shadows) = (world.here::<Pod>(), world.there::<ShadowPod>());
-    world.forbid_there("denied").await;
+    let probe = json!({
+        "metadata": {"name": "denied"},
+        "spec": {"pod": {"containers": [{"name": "c", "image": "demo"}]}},
+    });
+    world.forbid_there::<ShadowPod>("denied", probe).await;
     let _kubelet = world.kubelet(&[]);
     make(&here, pod("denied")).await;
     let told = |pod: Option<&Pod>| message(pod).is_some_and(|it| it.contains("no room for you"));

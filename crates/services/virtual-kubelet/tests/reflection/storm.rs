@@ -1,12 +1,14 @@
-//! Many pods, while connections break and virtual kubelets die.
+//! Many pods, while connections break and virtual kubelets die; and many objects at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams};
 use liqo_api::virtualkubelet::ShadowPod;
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::pods::{is_running, pod};
@@ -15,6 +17,7 @@ use crate::world::{World, make};
 
 const ROUNDS: usize = 4;
 const PODS: usize = 8;
+const OBJECTS: usize = 1000;
 const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
@@ -63,6 +66,26 @@ async fn whatever_breaks_in_the_end_both_clusters_agree() {
         let containers = pod.status.unwrap().container_statuses.unwrap();
         assert_eq!(containers[0].restart_count, 0, "{name} was not restarted");
     }
+}
+
+/// With 5,000 it is the same, and takes five times as long.
+#[tokio::test]
+async fn many_objects_that_come_at_once_are_all_there_and_all_go() {
+    let world = World::make().await;
+    let (here, there) = (world.here::<ConfigMap>(), world.there::<ConfigMap>());
+    let _kubelet = world.kubelet(&["--client-qps=5000", "--client-max-burst=5000"]);
+    let made = futures::stream::iter(0..OBJECTS).for_each_concurrent(32, |number| {
+        let map = json!({"metadata": {"name": format!("map-{number}")}, "data": {"a": "1"}});
+        let here = &here;
+        async move { drop(make(here, map).await) }
+    });
+    made.await;
+    let all = ListParams::default();
+    let copied = async { while there.list_metadata(&all).await.unwrap().items.len() < OBJECTS {} };
+    timeout(LIMIT, copied).await.unwrap();
+    here.delete_collection(&DeleteParams::default(), &all).await.unwrap();
+    let gone = async { while !there.list_metadata(&all).await.unwrap().items.is_empty() {} };
+    timeout(LIMIT, gone).await.unwrap();
 }
 
 async fn running(world: &World) -> usize {
