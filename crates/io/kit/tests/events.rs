@@ -1,5 +1,7 @@
 //! Events on a real API server.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;

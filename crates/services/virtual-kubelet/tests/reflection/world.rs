@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use kube::config::Kubeconfig;
 use kube::{Api, Client, Resource};
 use liqo_api::keys::{label, secret};
 use liqo_api::virtualkubelet::NamespaceMap;
+use liqo_kit::args::ClientArgs;
 use liqo_kit::client::Manners;
 use liqo_kit::metrics::Metrics;
 use liqo_kit::tasks::Tasks;
@@ -113,7 +115,7 @@ impl World {
         one.unwrap();
         other.unwrap();
         let line = Line::to(&remote).await.unwrap();
-        let kubelet = home.as_user(KUBELET).await.unwrap();
+        let kubelet = kubelet_of(&home).await;
         let mut us_there = remote.config().await.unwrap();
         us_there.auth_info.impersonate = Some(ROME.to_owned());
         us_there.default_retry = false;
@@ -393,6 +395,14 @@ impl World {
         });
         make(&secrets, want).await;
     }
+}
+
+/// The cluster at home as virtual kubelets reach it, as fast as they like.
+async fn kubelet_of(home: &ControlPlane) -> Client {
+    let mut config = home.config().await.unwrap();
+    config.auth_info.impersonate = Some(KUBELET.to_owned());
+    let limits = ClientArgs { qps: NonZeroU32::MAX, burst: NonZeroU32::MAX };
+    Manners { component: "virtual-kubelet", limits }.client(config).unwrap()
 }
 
 /// What an API server measures.
