@@ -40,8 +40,9 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// How long the answer to that may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often a request is repeated that an API server is too busy for.
-const RETRIES: u32 = 3;
+/// How often a request is repeated that an API server is too busy for; most say to wait for a second,
+/// and one that was just taught a new kind of object may be busy for a few.
+const RETRIES: u32 = 8;
 
 /// What sends requests to an API server, and takes the answers.
 pub(super) type Stack = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
