@@ -108,8 +108,8 @@ fn event(component: &str, object: ObjectReference, note: Note<'_>, now: Timestam
     }
 }
 
-/// A sentence, or as much of it as API servers take, and a sign that there was more.
-fn shortened(message: &str) -> String {
+/// A sentence, or as much of it as API servers take in an Event, and a sign that there was more.
+pub fn shortened(message: &str) -> String {
     if message.len() <= LONGEST_NOTE {
         return message.to_owned();
     }

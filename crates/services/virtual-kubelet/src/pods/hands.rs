@@ -12,6 +12,7 @@ use liqo_api::keys::{event, label, manager};
 use liqo_api::virtualkubelet::ShadowPod;
 use liqo_kit::apply::digest;
 use liqo_kit::create::create;
+use liqo_kit::events::shortened;
 use liqo_kit::keyed::chain;
 use liqo_kit::retry::or_gone;
 use liqo_kit::watch::Key;
@@ -256,7 +257,8 @@ impl Pods {
 
     /// Says why the other cluster does not run a pod.
     pub(super) async fn explain(&self, key: &Key, home: &HomePod, why: &str) -> Result<(), Error> {
-        let message = format!("Cluster {} does not run it: {why}", self.ground.peer);
+        // However much another cluster has to say, it fits here.
+        let message = format!("Cluster {} does not run it: {}", self.ground.peer, shortened(why));
         let have = home.status.value();
         let want = status::rejected(&have, Rejection::BackOff, &message, jiff::Timestamp::now());
         if self.write_status(key, home, &have, &want).await? {

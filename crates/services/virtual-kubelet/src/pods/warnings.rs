@@ -10,6 +10,7 @@ use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
 use liqo_api::keys::manager;
 use liqo_kit::apply::digest;
+use liqo_kit::events::shortened;
 use liqo_kit::keyed::{Ending, Next, Queue};
 use liqo_kit::retry::Failure as _;
 use liqo_kit::watch::{Key, Store, watch_trimmed};
@@ -94,7 +95,8 @@ impl Pods {
         let (Some(home), true) = (home, is_of_ours) else {
             return Ok((self.wait_for_pod(key, side), false));
         };
-        let want = warning::home(&event, &home.metadata, &side.place);
+        let mut want = warning::home(&event, &home.metadata, &side.place);
+        want.message = want.message.as_deref().map(shortened);
         let wanted = serde_json::to_value(&want).map(|value| digest(&value)).unwrap_or_default();
         if let Some(wait) = self.is_told(key, wanted) {
             return Ok((wait, false));
