@@ -16,7 +16,7 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use liqo_api::offloading::NamespaceOffloading;
@@ -35,7 +35,7 @@ const MILAN: &str = "2cb4110a-c5e6-4a52-851d-d0e0d86c9174";
 
 #[tokio::test]
 async fn what_may_enter_is_decided_at_the_door() {
-    let milan = Town::managed(MILAN, "milan", &["--enable-resource-enforcement"]).await;
+    let mut milan = Town::managed(MILAN, "milan", &["--enable-resource-enforcement"]).await;
     let client = milan.client();
     host(&client, "shop").await;
     offer(&client).await;
@@ -46,6 +46,9 @@ async fn what_may_enter_is_decided_at_the_door() {
     a_pod_of_another_cluster_stays_in_its_bounds(&client).await;
     Box::pin(no_more_is_let_in_than_was_offered(&client)).await;
     what_is_there_changes_as_pods_do(&client).await;
+    certificates_change_and_nobody_notices(&client).await;
+    milan.stop_manager().await;
+    without_webhooks_only_what_is_ours_waits(&client).await;
     milan.close().await;
 }
 
@@ -127,6 +130,51 @@ async fn what_is_there_changes_as_pods_do(client: &Client) {
     let origin = json!({"metadata": {"labels": {"virtualkubelet.liqo.io/origin": MILAN}}});
     let why = refused(api.patch("small", &params, &Patch::Merge(origin)).await);
     assert!(why.contains("cannot become another cluster's"), "{why}");
+}
+
+async fn certificates_change_and_nobody_notices(client: &Client) {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "liqo");
+    let certificate = |secret: &Secret| secret.data.as_ref().unwrap()["tls.crt"].clone();
+    // The second time, the certificate of the first is the one in use.
+    for _ in 0..2 {
+        let before = certificate(&secrets.get("liqo-webhook-certs").await.unwrap());
+        let soon = json!({"metadata": {"annotations": {
+            "discovery.liqo.io/certificate-expire-time": "2026-01-01T00:00:00Z",
+        }}});
+        let params = PatchParams::default();
+        secrets.patch("liqo-webhook-certs", &params, &Patch::Merge(soon)).await.unwrap();
+        let is_new = |secret: Option<&Secret>| secret.is_some_and(|it| certificate(it) != before);
+        let new = certificate(&wait(secrets.clone(), "liqo-webhook-certs", is_new).await);
+        let trusts = |found: Option<&MutatingWebhookConfiguration>| {
+            let hooks = found.and_then(|found| found.webhooks.as_ref());
+            let bundles = hooks.into_iter().flatten().map(|hook| &hook.client_config.ca_bundle);
+            bundles.flatten().all(|bundle| bundle.0.starts_with(&new.0))
+        };
+        let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+        let asked = async {
+            let announced = wait(mutating, "liqo-webhook", trusts);
+            tokio::pin!(announced);
+            let mut ticks = interval(Duration::from_millis(50));
+            loop {
+                a_selector_without_sense_is_refused(client).await;
+                tokio::select! {
+                    _ = &mut announced => return,
+                    _ = ticks.tick() => {}
+                }
+            }
+        };
+        timeout(LIMIT, asked).await.unwrap();
+        a_selector_without_sense_is_refused(client).await;
+    }
+}
+
+async fn without_webhooks_only_what_is_ours_waits(client: &Client) {
+    let pod = json!({"metadata": {"name": "b"}, "spec": {"containers": [container("1")]}});
+    let elsewhere: Api<Pod> = Api::namespaced(client.clone(), "default");
+    create(&elsewhere, pod.clone()).await.unwrap();
+    let offloaded: Api<Pod> = Api::namespaced(client.clone(), "early");
+    let why = refused(create(&offloaded, pod).await);
+    assert!(why.contains("pod.mutate.liqo.io"), "{why}");
 }
 
 /// A namespace that is hosted for rome.

@@ -9,6 +9,10 @@ mod additions;
 mod cluster;
 #[path = "parts/component.rs"]
 mod component;
+#[path = "parts/evictions.rs"]
+mod evictions;
+#[path = "parts/room.rs"]
+mod room;
 #[path = "parts/town.rs"]
 #[expect(dead_code, reason = "each test needs some of it")]
 mod town;
@@ -60,7 +64,7 @@ async fn namespaces_and_pods_reach_over_clusters() {
     a_namespace_whose_map_is_gone_goes(&milan).await;
     the_selector_decides_and_so_do_the_labels_of_nodes(&rome, &milan).await;
     a_name_that_is_taken_is_left_alone(&rome, &milan).await;
-    pods_that_are_in_the_wrong_place_are_evicted_if_that_is_asked_for(&rome).await;
+    evictions::pods_that_are_in_the_wrong_place_go_if_that_is_asked_for(&rome).await;
     Box::pin(a_new_controller_manager_writes_nothing_again(&mut rome, &mut milan)).await;
     Box::pin(a_pod_is_kept_alive_for_its_shadow(&milan)).await;
     Box::pin(additions::a_container_is_added_to_a_pod_that_runs(&milan)).await;
@@ -68,6 +72,7 @@ async fn namespaces_and_pods_reach_over_clusters() {
     Box::pin(a_pod_of_somebody_else_is_left_alone(&milan)).await;
     Box::pin(what_policies_refuse_is_told_and_tried_again(&milan)).await;
     more_than_was_offered_is_not_to_be_had(&milan).await;
+    Box::pin(room::what_does_not_fit_is_told_at_home_and_starts_later(&rome, &milan)).await;
     Box::pin(pods_leave_a_node_that_has_failed(&milan)).await;
     a_cluster_that_is_left_gives_namespaces_back(&rome, &milan).await;
     what_is_offloaded_no_more_is_gone(&rome, &milan).await;
@@ -208,30 +213,6 @@ async fn a_name_that_is_taken_is_left_alone(rome: &Town, milan: &Town) {
     wait(offloadings, "offloading", is_phase(OffloadingPhase::Ready)).await;
     let ours = namespaces.get("stall").await.unwrap();
     assert_eq!(ours.annotations()["liqo.io/original-name"], "stall");
-}
-
-async fn pods_that_are_in_the_wrong_place_are_evicted_if_that_is_asked_for(rome: &Town) {
-    let pods: Api<Pod> = Api::namespaced(rome.client(), "stall");
-    let pod = json!({"metadata": {"name": "away"}, "spec": {"containers": [container()]}});
-    create(&pods, pod).await;
-    bind(&rome.client(), "stall", "away", "liqo-milan").await;
-    let offloadings: Api<NamespaceOffloading> = Api::namespaced(rome.client(), "stall");
-    let stricter = json!({
-        "metadata": {"annotations": {"liqo.io/evict-violating-pods": "true"}},
-        "spec": {"podOffloadingStrategy": "Local"},
-    });
-    merge(&offloadings, "offloading", stricter).await;
-    let is_leaving =
-        |pod: Option<&Pod>| pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
-    let waited = kube::runtime::wait::await_condition(pods.clone(), "away", is_leaving);
-    tokio::time::timeout(component::LIMIT, waited).await.unwrap().unwrap();
-    pods.delete("away", &at_once()).await.unwrap();
-    let namespaces: Api<Namespace> = Api::all(rome.client());
-    let is_unlabelled = |namespace: Option<&Namespace>| {
-        let labels = namespace.map(ResourceExt::labels);
-        labels.is_some_and(|labels| !labels.contains_key("liqo.io/scheduling-enabled"))
-    };
-    wait(namespaces, "stall", is_unlabelled).await;
 }
 
 async fn a_new_controller_manager_writes_nothing_again(rome: &mut Town, milan: &mut Town) {

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 const LONGEST_LABEL: usize = 63;
 /// The longest name of an object.
 const LONGEST_SUBDOMAIN: usize = 253;
-/// The hexadecimal digits that tell clusters of equal name apart.
+/// The hexadecimal digits that tell apart what has the same name, or begins with it.
 const HASH_DIGITS: usize = 6;
 
 const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
@@ -193,6 +193,23 @@ fn is_hex_digit(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
+/// A name as the value of a label, which has less room than names of objects have.
+pub fn label_value(name: &str) -> String {
+    fitted(name, LONGEST_LABEL)
+}
+
+/// A name that is no longer than there is room for, and unlike those of others: where it is cut, digits
+/// of its digest stand for the rest.
+pub fn fitted(name: &str, room: usize) -> String {
+    if name.len() <= room {
+        return name.to_owned();
+    }
+    let digest: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = digest.chars().take(HASH_DIGITS).collect();
+    let kept: String = name.chars().take(room.saturating_sub(HASH_DIGITS + 1)).collect();
+    format!("{}-{digest}", kept.trim_end_matches(['-', '.']))
+}
+
 fn is_label(text: &str) -> bool {
     text.len() <= LONGEST_LABEL && is_part(text)
 }
@@ -228,6 +245,15 @@ mod tests {
     fn a_unique_name_ends_in_the_digest_that_peers_compute_too() {
         assert_eq!(cluster(ROME, "rome").unique_name().as_str(), "rome-2f55ef");
         assert_eq!(cluster(MILAN, "milan").unique_name().as_str(), "milan-ee0b4a");
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_for_a_label_is_cut_and_stays_apart() {
+        assert_eq!(label_value("web-0"), "web-0");
+        let long = |end: char| format!("{}.{}{end}", "x".repeat(55), "y".repeat(20));
+        let values = ['a', 'b'].map(|end| label_value(&long(end)));
+        assert_ne!(values[0], values[1]);
+        assert!(values.iter().all(|value| is_label(value)), "{values:?}");
     }
 
     #[test]

@@ -24,9 +24,10 @@ fn main() -> ExitCode {
         .fact("what pods need goes along, and stays as it is here", reflection)
         .fact("a pod that is killed there comes back, and here it is the same", killed_there)
         .fact("what the other cluster does not allow is said here", refused_there)
+        .fact("what goes wrong over there is told here", warned_there)
         .fact("clusters that do not see each other agree when they do again", split_brain)
         .fact("a virtual kubelet that is killed misses nothing", killed_kubelet)
-        .fact("a strategy says where pods may run", policies)
+        .fact("a strategy says where pods may run, and moves them if asked to", policies)
         .fact("a namespace that cannot be had there is told", conflict)
         .fact("pods come home with their namespace", unoffload)
         .fact("unpeering sends pods home", unpeer)
@@ -394,6 +395,23 @@ fn refused_there(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
+fn warned_there(lab: &Lab) -> Result<()> {
+    let mut spec = deployment("lost")["spec"]["template"]["spec"].clone();
+    spec["containers"][0]["image"] = json!("localhost/playground/nobody-has-this:v1");
+    spec["containers"][0]["imagePullPolicy"] = json!("Never");
+    let metadata = json!({"name": "lost", "namespace": "shop"});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    lab.apply("rome", &[pod])?;
+    eventually(SOON, "the warning is told", || {
+        let told = lab.kubectl("rome", "describe pod -n shop lost")?;
+        let (_, events) = told.split_once("Events:").context("events")?;
+        ensure!(events.contains("kubelet") && events.contains("ErrImageNeverPull"), "{told}");
+        Ok::<_, anyhow::Error>(())
+    })?;
+    lab.kubectl("rome", "delete pod -n shop lost")?;
+    Ok(())
+}
+
 fn split_brain(lab: &Lab) -> Result<()> {
     let (here, twin) = (pod_of(lab, "rome", "shop", "web")?, twin(lab)?);
     let there = pod_of(lab, "milan", &twin, "web")?;
@@ -466,10 +484,20 @@ fn policies(lab: &Lab) -> Result<()> {
          EnforceSameName --selector kubernetes.io/hostname=liqo-milan",
     )?;
     lab.kubectl("milan", "get namespace far")?;
-    lab.kubectl("rome", &format!("run free -n far --image={IMAGE} -- serve"))?;
+    let mut spec = deployment("free")["spec"]["template"]["spec"].clone();
+    spec.as_object_mut().context("a specification")?.remove("nodeSelector");
+    let metadata = json!({"name": "free", "namespace": "far"});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
+    lab.apply("rome", &[pod])?;
     lab.kubectl("rome", "wait -n far --for=condition=Ready pod/free --timeout=60s")?;
     let node = lab.kubectl("rome", "get pod -n far free -o jsonpath={.spec.nodeName}")?;
     ensure!(node == "liqo-milan", "{node}");
+    lab.liqoctl(
+        "rome",
+        "offload namespace far --pod-offloading-strategy Local --evict-violating-pods \
+         --selector kubernetes.io/hostname=liqo-milan",
+    )?;
+    lab.kubectl("rome", "wait -n far --for=delete pod/free --timeout=60s")?;
     let unmatched = lab
         .liqoctl_command(
             "rome",

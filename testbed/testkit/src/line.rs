@@ -61,6 +61,9 @@ async fn carry(listener: TcpListener, server: SocketAddr) -> io::Result<()> {
         let (mut near, _) = listener.accept().await?;
         connections.spawn(async move {
             let mut far = TcpStream::connect(server).await?;
+            // A path adds no waiting of its own.
+            near.set_nodelay(true)?;
+            far.set_nodelay(true)?;
             copy_bidirectional(&mut near, &mut far).await
         });
     }

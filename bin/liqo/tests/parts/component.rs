@@ -38,6 +38,12 @@ pub struct Component {
 impl Component {
     /// Starts a component as a user of a cluster.
     pub fn start(plane: &ControlPlane, user: &str, words: &[&str]) -> Result<Self> {
+        let ports = ["--metrics-address=127.0.0.1:0", "--health-probe-address=127.0.0.1:0"];
+        Self::launch(plane, user, &[words, &ports].concat())
+    }
+
+    /// The same with no other words than these.
+    pub fn launch(plane: &ControlPlane, user: &str, words: &[&str]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut file = Kubeconfig::read_from(plane.kubeconfig())?;
         for named in &mut file.auth_infos {
@@ -47,7 +53,6 @@ impl Component {
         std::fs::write(&kubeconfig, serde_saphyr::to_string(&file)?)?;
         let mut child = Command::new(env!("CARGO_BIN_EXE_liqo"))
             .args(words)
-            .args(["--metrics-address=127.0.0.1:0", "--health-probe-address=127.0.0.1:0"])
             .env("KUBECONFIG", kubeconfig)
             .stderr(Stdio::piped())
             .kill_on_drop(true)

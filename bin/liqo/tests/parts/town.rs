@@ -259,10 +259,22 @@ impl Town {
         wait(admin, name, is_there).await;
     }
 
-    /// Ends the controller manager, and starts another.
-    pub async fn restart_manager(&mut self) {
+    /// Starts a program that is not one of the components that are always there, with the rights of a
+    /// file of the chart.
+    pub async fn launch(&self, rights: &str, words: &[&str]) -> Component {
+        grant(&self.client(), rights, rights, "liqo").await.unwrap();
+        Component::launch(&self.plane, rights, words).unwrap()
+    }
+
+    /// Ends the controller manager.
+    pub async fn stop_manager(&mut self) {
         let (status, log) = self.components.remove(MANAGER).stop().await.unwrap();
         assert!(status.success(), "{log}");
+    }
+
+    /// Ends the controller manager, and starts another.
+    pub async fn restart_manager(&mut self) {
+        self.stop_manager().await;
         let words: Vec<&str> = self.manager.iter().map(String::as_str).collect();
         let manager = Component::start(&self.plane, "controller-manager", &words).unwrap();
         manager.says("Controllers started").await.unwrap();

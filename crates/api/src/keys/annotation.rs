@@ -46,6 +46,8 @@ pub const HOME_CLAIM_UID: &str = "virtualkubelet.liqo.io/home-claim-uid";
 pub const SERVICE_ACCOUNT_POD_UID: &str = "virtualkubelet.liqo.io/service-account-for-pod-uid";
 /// States when a reflected token expires.
 pub const SERVICE_ACCOUNT_EXPIRATION: &str = "virtualkubelet.liqo.io/service-account-expiration";
+/// Says when reflected tokens are to be replaced by new ones, by the clock of the cluster that made them.
+pub const SERVICE_ACCOUNT_RENEWAL: &str = "virtualkubelet.liqo.io/service-account-renewal";
 
 /// Remembers the status last written to a virtual node.
 pub const LAST_APPLIED_NODE_STATUS: &str = "virtual-kubelet.io/last-applied-node-status";

@@ -4,8 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Client, Resource, ResourceExt};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client, Resource, ResourceExt};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -13,6 +17,12 @@ use crate::keyed::chain;
 
 /// How long the same words about the same object are not repeated.
 const SILENCE: Duration = Duration::from_mins(5);
+/// The longest sentence that API servers take, in bytes.
+const LONGEST_NOTE: usize = 1024;
+/// The longest name that API servers take, in bytes.
+const LONGEST_NAME: usize = 253;
+/// Where Events about objects without a namespace are.
+const NOWHERE: &str = "default";
 
 /// Something to tell about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +40,14 @@ pub struct Note<'a> {
 /// A component that tells.
 pub struct Events {
     client: Client,
-    reporter: Reporter,
+    component: String,
     told: Mutex<Told>,
 }
 
 impl Events {
     /// Events in the name of a component.
     pub fn new(client: Client, component: impl Into<String>) -> Self {
-        let reporter = Reporter { controller: component.into(), instance: None };
-        Self { client, reporter, told: Mutex::default() }
+        Self { client, component: component.into(), told: Mutex::default() }
     }
 
     /// Tells something about an object, unless just that was told a moment ago.
@@ -52,19 +61,14 @@ impl Events {
         if !self.is_news(&subject, note) {
             return;
         }
-        let Note { warning, reason, action, message } = note;
-        let event = Event {
-            type_: if warning { EventType::Warning } else { EventType::Normal },
-            reason: reason.to_owned(),
-            note: Some(message.to_owned()),
-            action: action.to_owned(),
-            secondary: None,
-        };
-        // A recorder that lives longer would count a changed message as the old one.
-        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
-        let name = object.name_any();
-        match recorder.publish(&event, &object.object_ref(&())).await {
-            Ok(()) => info!(object = name, reason, message, "Event"),
+        let object = object.object_ref(&());
+        let event = event(&self.component, object, note, Timestamp::now());
+        let namespace = event.metadata.namespace.as_deref().unwrap_or(NOWHERE);
+        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        let Note { reason, message, .. } = note;
+        let name = event.regarding.as_ref().and_then(|object| object.name.as_deref());
+        match events.create(&PostParams::default(), &event).await {
+            Ok(_) => info!(object = name, reason, message, "Event"),
             Err(error) => {
                 warn!(object = name, reason, message, error = chain(&error), "Event not told");
             }
@@ -75,6 +79,46 @@ impl Events {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.is_news(subject, note, Instant::now())
     }
+}
+
+/// The Event that tells something about an object; no more of it than API servers take.
+fn event(component: &str, object: ObjectReference, note: Note<'_>, now: Timestamp) -> Event {
+    let Note { warning, reason, action, message } = note;
+    let unique = format!(".{:x}", now.as_nanosecond());
+    let subject = object.name.as_deref().unwrap_or(component);
+    let start = start(subject, LONGEST_NAME - unique.len());
+    // What is before a dot ends as a name does.
+    let start = start.trim_end_matches(|end: char| !end.is_ascii_alphanumeric());
+    let kind = if warning { "Warning" } else { "Normal" };
+    Event {
+        metadata: ObjectMeta {
+            namespace: object.namespace.clone(),
+            name: Some(format!("{start}{unique}")),
+            ..ObjectMeta::default()
+        },
+        type_: Some(kind.to_owned()),
+        reason: Some(reason.to_owned()),
+        action: Some(action.to_owned()),
+        note: Some(shortened(message)),
+        event_time: Some(MicroTime(now)),
+        regarding: Some(object),
+        reporting_controller: Some(component.to_owned()),
+        reporting_instance: Some(component.to_owned()),
+        ..Event::default()
+    }
+}
+
+/// A sentence, or as much of it as API servers take in an Event, and a sign that there was more.
+pub fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST_NOTE {
+        return message.to_owned();
+    }
+    format!("{}…", start(message, LONGEST_NOTE - '…'.len_utf8()))
+}
+
+/// The start of a text that is no longer than so many bytes.
+fn start(text: &str, longest: usize) -> &str {
+    text.get(..text.floor_char_boundary(longest)).unwrap_or(text)
 }
 
 /// What was told, and when: by object, severity and reason.
@@ -111,6 +155,31 @@ mod tests {
         assert!(told.is_news("pod", note("no room"), start));
         assert!(told.is_news("pod", note("no rights"), start));
         assert!(told.is_news("other", note("no room"), start));
+    }
+
+    #[test]
+    fn a_sentence_is_told_as_far_as_there_is_room() {
+        assert_eq!(shortened("no room"), "no room");
+        let long = shortened(&"ä".repeat(LONGEST_NOTE));
+        assert!((LONGEST_NOTE - 3..=LONGEST_NOTE).contains(&long.len()), "{}", long.len());
+        assert!(long.ends_with("ä…"));
+    }
+
+    #[test]
+    fn an_event_has_a_name_of_its_own_however_long_that_of_its_object_is() {
+        let named = |name: &str| {
+            let object = ObjectReference {
+                name: Some(name.to_owned()),
+                namespace: Some("shop".to_owned()),
+                ..ObjectReference::default()
+            };
+            let event = event("liqo-test", object, note("no room"), Timestamp::UNIX_EPOCH);
+            assert_eq!(event.metadata.namespace.as_deref(), Some("shop"));
+            event.metadata.name.unwrap()
+        };
+        assert_eq!(named("web"), "web.0");
+        let long = format!("{}-.{}", "a".repeat(250), "b");
+        assert_eq!(named(&long), format!("{}.0", "a".repeat(250)));
     }
 
     fn note(message: &str) -> Note<'_> {

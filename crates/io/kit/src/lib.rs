@@ -4,10 +4,12 @@
 //! - [`watch`]: stores fed by watches, and the keys that were touched;
 //! - [`reflector`]: objects here and their counterparts there, worked on by name;
 //! - [`apply`]: server-side apply that writes nothing when it is already so;
+//! - [`mod@create`]: objects that are made, without all of them being sent back;
 //! - [`client`]: clients of the home cluster and of remote ones;
 //! - [`leader`]: one of several replicas leads;
 //! - [`controller`]: kube's Controller for our own resources, with back-off, counters and Events;
 //! - [`events`]: Events that do not repeat themselves;
+//! - [`eviction`]: pods that are asked to leave;
 //! - [`tls`]: servers whose certificate may change, and [`authority`]: whom a cluster vouches for;
 //! - [`service`]: the life of a component, with its [`args`], [`health`], [`metrics`], [`tasks`],
 //!   [`telemetry`] and [`admin`] server;
@@ -19,7 +21,9 @@ pub mod args;
 pub mod authority;
 pub mod client;
 pub mod controller;
+pub mod create;
 pub mod events;
+pub mod eviction;
 pub mod health;
 pub mod keyed;
 pub mod leader;

@@ -30,6 +30,9 @@ pub use self::listener::TlsListener;
 use self::notice::Notice;
 use crate::keyed::chain;
 
+/// How much earlier than now a certificate had better begin: clocks of those who look at it may be late.
+pub const HEAD_START: Duration = Duration::from_hours(1);
+
 /// A certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -22,7 +22,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch::{Receiver, channel};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::keyed::chain;
 use crate::retry::Backoff;
@@ -221,13 +221,28 @@ where
             }
             Err(error) => {
                 let kind = K::kind(&());
-                warn!(%kind, error = chain(&error), "Watch interrupted");
+                if is_expired(&error) {
+                    debug!(%kind, "Watch begins anew");
+                } else {
+                    warn!(%kind, error = chain(&error), "Watch interrupted");
+                }
                 None
             }
         };
         std::future::ready(touched)
     });
     (Store { objects, ready }, keys.flatten())
+}
+
+/// Whether a watch only has to list again, because the API server has forgotten where it was: that
+/// happens every few minutes where there is little to see, and no bookmarks, as with Events.
+fn is_expired(error: &watcher::Error) -> bool {
+    let (watcher::Error::WatchError(status)
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
+    else {
+        return false;
+    };
+    status.code == 410
 }
 
 /// The keys that a watch has shown so far, with the version of each.

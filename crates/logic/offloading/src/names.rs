@@ -5,14 +5,11 @@
 //! rest, so that two long names that begin alike stay two names. The name follows from the two
 //! names alone, so it is the same whenever it is computed.
 
-use liqo_api::names::{Cluster, InvalidName, NamespaceName};
+use liqo_api::names::{Cluster, InvalidName, NamespaceName, fitted};
 use liqo_api::offloading::NamespaceMappingStrategy;
-use sha2::{Digest as _, Sha256};
 
 /// The longest name of a namespace.
 const LONGEST: usize = 63;
-/// The hexadecimal digits that stand for what was cut.
-const DIGITS: usize = 6;
 
 /// The name of a namespace in other clusters.
 ///
@@ -31,17 +28,6 @@ pub fn remote(
             format!("{}-{home}", fitted(namespace, room)).parse()
         }
     }
-}
-
-/// A name that is no longer than there is room for, and unlike those of others.
-fn fitted(name: &str, room: usize) -> String {
-    if name.len() <= room {
-        return name.to_owned();
-    }
-    let digest: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
-    let digest: String = digest.chars().take(DIGITS).collect();
-    let kept: String = name.chars().take(room.saturating_sub(DIGITS + 1)).collect();
-    format!("{}-{digest}", kept.trim_end_matches('-'))
 }
 
 #[cfg(test)]

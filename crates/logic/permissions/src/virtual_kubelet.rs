@@ -36,7 +36,10 @@ pub(crate) fn local() -> Permissions {
                 on(GROUP_VIRTUAL_KUBELET, ["namespacemaps"]).read(),
             ],
         );
-    reflection(all).cluster("What happened, for people.", [on(EVENTS, ["events"]).apply()])
+    reflection(all).cluster(
+        "What happened, for people; in the older form what others have told of their pods.",
+        [on(EVENTS, ["events"]).apply(), on(CORE, ["events"]).apply()],
+    )
 }
 
 fn reflection(permissions: Permissions) -> Permissions {
@@ -74,7 +77,7 @@ pub(crate) fn remote() -> Permissions {
             "Pods, and how they are.",
             [
                 on(GROUP_VIRTUAL_KUBELET, ["shadowpods"]).manage(),
-                on(CORE, ["pods"]).read(),
+                on(CORE, ["events", "pods"]).read(),
                 on(USAGE, ["pods"]).read(),
             ],
         )

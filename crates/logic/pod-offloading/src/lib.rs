@@ -12,6 +12,7 @@
 //! - [`shadow`]: the ShadowPod of a pod, and what of it follows the pod later;
 //! - [`spec`], [`affinity`], [`access`]: what becomes of a specification, one concern each;
 //! - [`status`]: the status that a pod here has from the one there;
+//! - [`warning`]: what the other cluster warns of about a pod;
 //! - [`tokens`]: the tokens of service accounts.
 //!
 //! Specifications and statuses are handled as JSON, so that fields of a newer Kubernetes than the
@@ -25,6 +26,7 @@ pub mod shadow;
 pub mod spec;
 pub mod status;
 pub mod tokens;
+pub mod warning;
 
 #[cfg(test)]
 mod fixtures;

@@ -8,6 +8,7 @@ use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, T
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use liqo_api::keys::{annotation, label, object};
+use liqo_api::names::label_value;
 use liqo_reflection::Place;
 use sha2::{Digest as _, Sha256};
 
@@ -56,6 +57,45 @@ impl Token {
             ..TokenRequest::default()
         }
     }
+
+    /// The token, if an answer has one.
+    pub fn issued(self, answer: TokenRequest) -> Option<Issued> {
+        let status = answer.status?;
+        let granted = answer.spec.and_then(|spec| spec.expiration_seconds);
+        Some(Issued {
+            seconds: granted.or(self.seconds).unwrap_or(LIFESPAN),
+            expiration: status.expiration_timestamp?.0,
+            text: status.token?,
+            token: self,
+        })
+    }
+}
+
+/// A token that an API server has just made.
+#[derive(Clone)]
+pub struct Issued {
+    token: Token,
+    text: String,
+    expiration: Timestamp,
+    /// How long it is valid, which need not be what was asked for.
+    seconds: i64,
+}
+
+impl Issued {
+    /// How far the clock here is ahead of the one of the API server.
+    pub fn ahead(&self, now: Timestamp) -> SignedDuration {
+        now.duration_since(self.before_end(self.seconds))
+    }
+
+    /// When another one is to take its place, by the clock of the API server.
+    fn renewal(&self) -> Timestamp {
+        self.before_end(self.seconds.saturating_mul(LEFT) / 100)
+    }
+
+    fn before_end(&self, seconds: i64) -> Timestamp {
+        let time = self.expiration.checked_sub(SignedDuration::from_secs(seconds));
+        time.unwrap_or(self.expiration)
+    }
 }
 
 /// Where the token of a volume lies in the Secret of a pod.
@@ -82,7 +122,8 @@ pub enum Due {
     Nothing,
 }
 
-/// When tokens are due for a pod, given its Secret in the other cluster.
+/// When tokens are due for a pod, given its Secret in the other cluster; the time is that of the API
+/// server that makes them.
 pub fn due(pod: Option<&HomePod>, secret: Option<&ObjectMeta>, now: Timestamp) -> Due {
     let Some(pod) = pod else {
         return if secret.is_some_and(|secret| secret.deletion_timestamp.is_none()) {
@@ -91,9 +132,9 @@ pub fn due(pod: Option<&HomePod>, secret: Option<&ObjectMeta>, now: Timestamp) -
             Due::Nothing
         };
     };
-    let Some(shortest) = pod.tokens().map(|token| token.seconds.unwrap_or(LIFESPAN)).min() else {
+    if pod.tokens().next().is_none() {
         return Due::Nothing;
-    };
+    }
     let phase = pod.status.value().get("phase").cloned();
     let is_over = phase.is_some_and(|phase| phase == "Succeeded" || phase == "Failed");
     if is_over || pod.is_leaving() {
@@ -104,14 +145,12 @@ pub fn due(pod: Option<&HomePod>, secret: Option<&ObjectMeta>, now: Timestamp) -
     if said(annotation::SERVICE_ACCOUNT_POD_UID) != pod.metadata.uid.as_ref() {
         return Due::Now;
     }
-    let expiration = said(annotation::SERVICE_ACCOUNT_EXPIRATION);
-    let Some(expiration) = expiration.and_then(|text| text.parse::<Timestamp>().ok()) else {
+    let renewal = said(annotation::SERVICE_ACCOUNT_RENEWAL);
+    let Some(renewal) = renewal.and_then(|text| text.parse::<Timestamp>().ok()) else {
         return Due::Now;
     };
     let spread = spread(pod.metadata.uid.as_deref().unwrap_or_default());
-    let reserve = SignedDuration::from_secs(shortest.saturating_mul(LEFT) / 100);
-    let wait = expiration.duration_since(now).saturating_sub(reserve).saturating_add(spread);
-    match Duration::try_from(wait) {
+    match Duration::try_from(renewal.duration_since(now).saturating_add(spread)) {
         Ok(wait) if !wait.is_zero() => Due::Later(wait),
         Ok(_) | Err(_) => Due::Now,
     }
@@ -123,29 +162,28 @@ fn spread(uid: &str) -> SignedDuration {
     SignedDuration::from_secs(i64::try_from(number % SPREAD).unwrap_or_default())
 }
 
-/// The Secret with the tokens of a pod; the first that expires says when.
-pub fn secret(
-    pod: &HomePod,
-    place: &Place,
-    tokens: &[(Token, String)],
-    expiration: Timestamp,
-) -> Secret {
+/// The Secret with the tokens of a pod; those that end first say when.
+pub fn secret(pod: &HomePod, place: &Place, tokens: &[Issued]) -> Secret {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let mut metadata = place.metadata(&ObjectMeta::default(), object::token_secret(&name));
-    let account = pod.spec.service_account_name.clone().unwrap_or_default();
+    let account = pod.spec.service_account_name.as_deref().unwrap_or_default();
     let labels = metadata.labels.get_or_insert_default();
-    labels.insert(label::SERVICE_ACCOUNT_POD.to_owned(), name);
-    labels.insert(label::SERVICE_ACCOUNT.to_owned(), account);
+    labels.insert(label::SERVICE_ACCOUNT_POD.to_owned(), label_value(&name));
+    labels.insert(label::SERVICE_ACCOUNT.to_owned(), label_value(account));
     let uid = pod.metadata.uid.clone().unwrap_or_default();
-    let expiration = expiration.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let first = |of: fn(&Issued) -> Timestamp| {
+        let time = tokens.iter().map(of).min().unwrap_or(Timestamp::MAX);
+        time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    };
     metadata.annotations = Some(
         [
             (annotation::SERVICE_ACCOUNT_POD_UID.to_owned(), uid),
-            (annotation::SERVICE_ACCOUNT_EXPIRATION.to_owned(), expiration),
+            (annotation::SERVICE_ACCOUNT_EXPIRATION.to_owned(), first(|token| token.expiration)),
+            (annotation::SERVICE_ACCOUNT_RENEWAL.to_owned(), first(Issued::renewal)),
         ]
         .into(),
     );
-    let data = tokens.iter().map(|(token, text)| (token.key(), ByteString(text.clone().into())));
+    let data = tokens.iter().map(|it| (it.token.key(), ByteString(it.text.clone().into())));
     Secret {
         metadata,
         data: Some(data.collect()),
@@ -179,8 +217,7 @@ mod tests {
     #[test]
     fn a_secret_says_whose_it_is_and_until_when() {
         let pod = home_pod();
-        let token = pod.tokens().next().unwrap();
-        let secret = secret(&pod, &place(), &[(token, "hush".to_owned())], at(3607));
+        let secret = secret(&pod, &place(), &[token(&pod, 3607, 3607)]);
         assert_eq!(secret.metadata.name.as_deref(), Some("srv-token"));
         assert!(place().is_ours(&secret.metadata));
         let labels = secret.metadata.labels.unwrap();
@@ -189,8 +226,22 @@ mod tests {
         let annotations = secret.metadata.annotations.unwrap();
         let until = &annotations["virtualkubelet.liqo.io/service-account-expiration"];
         assert_eq!(until, "1970-01-01T01:00:07Z");
+        let renewal = &annotations["virtualkubelet.liqo.io/service-account-renewal"];
+        assert_eq!(renewal, "1970-01-01T00:48:06Z");
         assert_eq!(secret.data.unwrap()["kube-api-access-wrcb8-3c469e"].0, b"hush");
         assert_eq!(secret.immutable, Some(false));
+    }
+
+    #[test]
+    fn long_names_are_cut_where_labels_have_no_room_for_them() {
+        let mut pod = home_pod();
+        let name = "web.".repeat(25);
+        pod.metadata.name = Some(format!("{name}0"));
+        pod.spec.service_account_name = Some(format!("{name}1"));
+        let metadata = issued(&pod, 3607);
+        assert_eq!(metadata.name, Some(format!("{name}0-token")));
+        let labels = metadata.labels.unwrap();
+        assert!(labels.values().all(|value| value.len() <= 63), "{labels:?}");
     }
 
     #[test]
@@ -216,6 +267,40 @@ mod tests {
     }
 
     #[test]
+    fn tokens_that_are_shorter_than_asked_for_are_not_renewed_all_the_time() {
+        let pod = home_pod();
+        let secret = secret(&pod, &place(), &[token(&pod, 600, 600)]).metadata;
+        assert!(matches!(due(Some(&pod), Some(&secret), at(470)), Due::Later(_)));
+        assert_eq!(due(Some(&pod), Some(&secret), at(480 + 30)), Due::Now);
+    }
+
+    #[test]
+    fn a_token_tells_how_far_our_clock_is_ahead_or_behind() {
+        let pod = home_pod();
+        let token = token(&pod, 13_607, 3607);
+        assert_eq!(token.ahead(at(10_000)), SignedDuration::ZERO);
+        assert_eq!(token.ahead(at(13_600)), SignedDuration::from_hours(1));
+        assert_eq!(token.ahead(at(9_000)), SignedDuration::from_secs(-1000));
+    }
+
+    #[test]
+    fn an_answer_says_how_long_a_token_lasts() {
+        let wanted = home_pod().tokens().next().unwrap();
+        let answer = |spec: serde_json::Value| -> TokenRequest {
+            let status = serde_json::json!({
+                "token": "hush", "expirationTimestamp": "1970-01-01T01:00:00Z",
+            });
+            serde_json::from_value(serde_json::json!({"spec": spec, "status": status})).unwrap()
+        };
+        let short = serde_json::json!({"audiences": [], "expirationSeconds": 600});
+        let issued = wanted.clone().issued(answer(short)).unwrap();
+        assert_eq!((issued.seconds, issued.expiration), (600, at(3600)));
+        let silent = serde_json::json!({"audiences": []});
+        assert_eq!(wanted.clone().issued(answer(silent)).unwrap().seconds, 3607);
+        assert!(wanted.issued(TokenRequest::default()).is_none());
+    }
+
+    #[test]
     fn a_pod_that_is_over_needs_no_new_tokens() {
         let mut pod = home_pod();
         pod.status = Json::of(&serde_json::json!({"phase": "Succeeded"}));
@@ -230,7 +315,12 @@ mod tests {
     }
 
     fn issued(pod: &HomePod, until: i64) -> ObjectMeta {
-        secret(pod, &place(), &[], at(until)).metadata
+        secret(pod, &place(), &[token(pod, until, 3607)]).metadata
+    }
+
+    fn token(pod: &HomePod, until: i64, seconds: i64) -> Issued {
+        let token = pod.tokens().next().unwrap();
+        Issued { token, text: "hush".to_owned(), expiration: at(until), seconds }
     }
 
     fn at(second: i64) -> Timestamp {

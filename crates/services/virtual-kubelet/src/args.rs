@@ -180,6 +180,9 @@ pub struct WorkerArgs {
         value_name = "NUMBER"
     )]
     pub persistentvolumeclaim: u16,
+    /// Warnings of the other cluster about pods worked on at once; 0 for none
+    #[arg(long = "event-reflection-workers", default_value_t = 3, value_name = "NUMBER")]
+    pub event: u16,
 }
 
 /// Flags that mean nothing here.

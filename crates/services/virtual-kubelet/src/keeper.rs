@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeStatus, Pod};
-use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::Time;
@@ -16,6 +16,7 @@ use liqo_api::keys::{finalizer, label, manager};
 use liqo_api::net::{ConnectionStatus, TunnelEndpoint};
 use liqo_api::sharing::ResourceOffer;
 use liqo_kit::apply::{self, Outcome, Writer};
+use liqo_kit::eviction::evict;
 use liqo_kit::keyed::Next;
 use liqo_kit::retry::{Failure, Retry, or_gone};
 use liqo_kit::watch::{Ended, Key, Object, Store, at_hand, watch as watch_objects};
@@ -447,11 +448,7 @@ impl Keeper {
         let refuse = |source| Error::Request { action: "see a pod off", source };
         let guest = Guest { is_leaving: pod.is_leaving(), has_started: pod.has_started() };
         match drain::step(guest, leaving_for, self.patience) {
-            Step::Evict => match pods.evict(&name, &EvictParams::default()).await {
-                // A disruption budget says no.
-                Err(kube::Error::Api(status)) if status.code == 429 => Ok(true),
-                result => or_gone(result).map_err(refuse).map(|_| true),
-            },
+            Step::Evict => evict(&pods, &name).await.map_err(refuse).map(|_| true),
             Step::Delete => {
                 warn!(pod = %Key::of(pod), "Deleted in spite of its disruption budget");
                 let deleted = pods.delete(&name, &DeleteParams::background()).await;

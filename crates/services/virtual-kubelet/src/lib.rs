@@ -225,6 +225,7 @@ impl Reflection<'_> {
                 node: args.node_ip,
                 peer: remote.name.to_string(),
                 counts: scope.counts.clone(),
+                warners: workers.event,
             };
             let (pods, from_elsewhere) = Pods::new(ground);
             tasks.spawn("pods", Arc::clone(&pods).run(touched, from_elsewhere, workers.pod));

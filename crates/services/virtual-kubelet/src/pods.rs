@@ -9,6 +9,7 @@
 //! Pods here are watched once for all namespaces; what is there, namespace by namespace, as far as
 //! a [`side`] is known. All that is decided is decided in `liqo-pod-offloading`; what is done is done
 //! in [`hands`], [`additions`] and [`tokens`], and what is remembered between two looks is in [`memory`].
+//! What the other cluster warns of comes home by a way of its own, [`warnings`].
 
 mod additions;
 pub(crate) mod entrance;
@@ -16,6 +17,7 @@ mod hands;
 mod memory;
 mod side;
 mod tokens;
+mod warnings;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -38,6 +40,8 @@ use tokio::time::Instant;
 pub(crate) use self::entrance::Entrance;
 use self::memory::Memory;
 use self::side::Side;
+use self::tokens::Clock;
+use self::warnings::Told;
 use crate::Namespaces;
 use crate::addresses::{self, Addresses};
 use crate::reflection::counts::Counts;
@@ -67,6 +71,8 @@ pub(crate) struct Ground {
     pub(crate) peer: String,
     /// What is counted.
     pub(crate) counts: Counts,
+    /// How many warnings of the other cluster are told at once; none at all with 0.
+    pub(crate) warners: u16,
 }
 
 /// The pods of the virtual node.
@@ -77,6 +83,8 @@ pub(crate) struct Pods {
     /// What is known of the other side, by namespace here.
     sides: Mutex<HashMap<String, Arc<Side>>>,
     memory: Mutex<HashMap<Key, Memory>>,
+    clock: Clock,
+    told: Mutex<Told>,
     touch: mpsc::Sender<Key>,
 }
 
@@ -94,6 +102,8 @@ impl Pods {
             ground,
             sides: Mutex::default(),
             memory: Mutex::default(),
+            clock: Clock::default(),
+            told: Mutex::default(),
             touch,
         };
         (Arc::new(pods), Touched(touched))

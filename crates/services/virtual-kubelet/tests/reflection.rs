@@ -3,6 +3,8 @@
 
 #[path = "reflection/additions.rs"]
 mod additions;
+#[path = "reflection/adversity.rs"]
+mod adversity;
 #[path = "reflection/claims.rs"]
 mod claims;
 #[path = "reflection/config_maps.rs"]
@@ -23,5 +25,7 @@ mod storm;
 mod tokens;
 #[path = "reflection/translation.rs"]
 mod translation;
+#[path = "reflection/warnings.rs"]
+mod warnings;
 #[path = "reflection/world.rs"]
 mod world;

@@ -40,6 +40,10 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// How long the answer to that may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often a request is repeated that an API server is too busy for; most say to wait for a second,
+/// and one that was just taught a new kind of object may be busy for a few.
+const RETRIES: u32 = 8;
+
 /// What sends requests to an API server, and takes the answers.
 pub(super) type Stack = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 
@@ -87,7 +91,7 @@ where
     };
     let alone = limited(config.rustls_https_connector_with_connector(connector.clone())?);
     let shared = limited(secure.enable_all_versions().wrap_connector(connector));
-    let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
+    let retry = if config.default_retry { few_retries() } else { None };
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(retry)
@@ -99,6 +103,13 @@ where
         response.map(|body| Box::new(body) as Box<DynBody>)
     });
     Ok(ClientBuilder::new(service.boxed(), namespace))
+}
+
+/// A few quick attempts at what an API server is too busy for, or as it says when to come back: whoever
+/// asks has waits of its own, knows what else to do meanwhile, and has to learn that something is wrong.
+fn few_retries() -> Option<RetryLayer<RetryPolicy>> {
+    let (first, longest) = (Duration::from_millis(5), Duration::from_secs(1));
+    RetryPolicy::new(first, longest, RETRIES, true).ok().map(RetryLayer::new)
 }
 
 /// The connections there are; a clone shares them.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use liqo_identity::certificate::Validity;
 use time::OffsetDateTime;
 
-use super::{Error, Pair, load};
+use super::{Error, HEAD_START, Pair, load};
 
 /// How long a certificate lasts.
 const LIFE: Duration = Duration::from_hours(365 * 24);
@@ -22,7 +22,7 @@ pub fn ensure(certificate: &Path, key: &Path, now: OffsetDateTime) -> Result<boo
     if is_good(certificate, key, now) {
         return Ok(false);
     }
-    let pair = Pair::self_signed(&[], now, LIFE)?;
+    let pair = Pair::self_signed(&[], now - HEAD_START, LIFE)?;
     write(key, &pair.key, 0o600)?;
     write(certificate, &pair.certificate, 0o644)?;
     Ok(true)

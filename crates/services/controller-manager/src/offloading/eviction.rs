@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{EvictParams, ListParams, PartialObjectMeta};
+use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::offloading::NamespaceOffloading;
+use liqo_kit::eviction::evict;
 use liqo_kit::keyed::Next;
-use liqo_kit::retry::or_gone;
 use liqo_kit::watch::Key;
 use liqo_offloading::eviction::{VirtualNodes, is_wanted, violation};
 use liqo_offloading::selector::Selector;
@@ -69,15 +69,11 @@ impl Evictions {
         let mut kept = 0_usize;
         for pod in &all.items {
             let Some(why) = violation(pod, strategy, &selector, &nodes) else { continue };
-            match pods.evict(&pod.name_any(), &EvictParams::default()).await {
-                Err(kube::Error::Api(status)) if status.code == 429 => {
-                    debug!(pod = %Key::of(pod), "A disruption budget keeps the pod");
-                    kept += 1;
-                }
-                result => {
-                    or_gone(result).map_err(Error::request("evict a pod"))?;
-                    info!(pod = %Key::of(pod), why, "Pod evicted");
-                }
+            if evict(&pods, &pod.name_any()).await.map_err(Error::request("evict a pod"))? {
+                info!(pod = %Key::of(pod), why, "Pod evicted");
+            } else {
+                debug!(pod = %Key::of(pod), "A disruption budget keeps the pod");
+                kept += 1;
             }
         }
         if kept > 0 {

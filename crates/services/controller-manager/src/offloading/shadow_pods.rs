@@ -30,6 +30,8 @@ use crate::world::World;
 
 /// How long a pod may be pending before that is reported: most start sooner.
 const PENDING: Duration = Duration::from_secs(2);
+/// How often it is asked whether there is room for a pod by now.
+const ASK_AGAIN: Duration = Duration::from_secs(3);
 /// How long a reason is not written again that somebody has wiped out.
 const SILENCE: Duration = Duration::from_mins(5);
 
@@ -100,8 +102,13 @@ impl ShadowPods {
             // That is nobody's fault, and over in a moment.
             return Err(Error::Refused { why: COUNTING.to_owned() });
         }
-        if let Err(why) = self.is_allowed(key, shadow, &spec) {
+        if let Some(why) = presumption(&spec) {
             return self.refuse(key, shadow, Error::Refused { why }).await;
+        }
+        if let Err(why) = self.has_room(key, shadow, &spec) {
+            // Room is counted here, so asking costs nothing.
+            self.tell(key, shadow, Some(&why)).await?;
+            return Ok(Next::RequeueAfter(ASK_AGAIN));
         }
         let pods: Api<Pod> = Api::namespaced(self.world.client.clone(), namespace(key));
         let params = PostParams {
@@ -130,11 +137,8 @@ impl ShadowPods {
         self.refuse(key, shadow, error).await
     }
 
-    /// Whether a pod may be made, as far as that is for us to say.
-    fn is_allowed(&self, key: &Key, shadow: &SlimShadow, spec: &PodSpec) -> Result<(), String> {
-        if let Some(why) = presumption(spec) {
-            return Err(why);
-        }
+    /// Whether there is room for a pod in what its cluster was offered.
+    fn has_room(&self, key: &Key, shadow: &SlimShadow, spec: &PodSpec) -> Result<(), String> {
         let origin = shadow.labels().get(label::ORIGIN).map_or("", String::as_str);
         let has_started = shadow.phase() != PodPhase::Unknown;
         match &self.quota {

@@ -1,7 +1,8 @@
 //! The webhooks' certificate: made, shared by all replicas, renewed, and announced.
 //!
 //! A Secret holds it, so that replicas show the same one. The API server is told which certificates
-//! to trust by the `caBundle` of each webhook; while one is renewed, both are trusted.
+//! to trust by the `caBundle` of each webhook; while one is renewed, both are trusted, and the new one
+//! is shown when everybody has had the time to notice.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -22,7 +23,7 @@ use liqo_api::keys::{annotation, manager, object, secret};
 use liqo_kit::health::Check;
 use liqo_kit::keyed::chain;
 use liqo_kit::retry::Backoff;
-use liqo_kit::tls::{self, Pair, Replace};
+use liqo_kit::tls::{self, HEAD_START, Pair, Replace};
 use liqo_kit::watch::watch;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -33,6 +34,8 @@ use tracing::{info, warn};
 const LIFE: Duration = Duration::from_hours(365 * 24);
 /// How long before its end it is renewed.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// How long API servers have to notice what they are told to trust, before they are shown it.
+const NOTICE: Duration = Duration::from_secs(2);
 /// How often its age is looked at.
 const LOOK: Duration = Duration::from_hours(12);
 
@@ -108,10 +111,12 @@ impl Authority {
         held: Option<&Held>,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let pair = Pair::self_signed(&self.names(), OffsetDateTime::now_utc(), LIFE)?;
+        let start = OffsetDateTime::now_utc() - HEAD_START;
+        let pair = Pair::self_signed(&self.names(), start, LIFE)?;
         let before = held.map(|held| held.pair.certificate.as_str()).unwrap_or_default();
         let trusted = format!("{}{before}", pair.certificate);
-        let ends = now + SignedDuration::try_from(LIFE).unwrap_or(SignedDuration::MAX);
+        let life = LIFE.saturating_sub(HEAD_START);
+        let ends = now + SignedDuration::try_from(life).unwrap_or(SignedDuration::MAX);
         let data = [
             (secret::WEBHOOK_CA, trusted),
             (secret::WEBHOOK_CERTIFICATE, pair.certificate),
@@ -159,8 +164,9 @@ impl Authority {
         let mut touched = pin!(select_all([secrets.boxed(), mutating.boxed(), validating.boxed()]));
         let backoff = Backoff::default();
         let mut failures = 0;
+        let mut shown = None;
         loop {
-            let pause = match self.announce(&replace).await {
+            let pause = match self.announce(&replace, &mut shown).await {
                 Ok(()) => {
                     ready.pass();
                     failures = 0;
@@ -179,13 +185,25 @@ impl Authority {
         }
     }
 
-    /// Uses the certificate, and tells the API server to trust it.
-    async fn announce(&self, replace: &Replace) -> Result<(), Error> {
+    /// Tells the API server to trust the certificate, and uses it.
+    async fn announce(&self, replace: &Replace, shown: &mut Option<String>) -> Result<(), Error> {
         let held = self.held().await?;
+        self.trust(held.trusted).await?;
+        // The first one was shown from the start.
+        if shown.as_ref().is_some_and(|shown| *shown != held.pair.certificate) {
+            sleep(NOTICE).await;
+            info!("Showing a new certificate for the webhooks");
+        }
         replace.with(&held.pair)?;
+        *shown = Some(held.pair.certificate);
+        Ok(())
+    }
+
+    /// Has the API server trust certificates.
+    async fn trust(&self, certificates: String) -> Result<(), Error> {
         let refuse =
             |source| Error::Request { action: "announce the webhooks' certificate", source };
-        let bundle = ByteString(held.trusted.into_bytes());
+        let bundle = ByteString(certificates.into_bytes());
         let params = PatchParams::apply(manager::WEBHOOK);
         if let Some(found) = self.mutating.get_opt(object::WEBHOOK).await.map_err(refuse)?
             && let Some(patch) = mutating_patch(&found, &bundle)

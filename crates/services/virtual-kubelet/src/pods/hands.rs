@@ -11,6 +11,8 @@ use kube::{Api, ResourceExt as _};
 use liqo_api::keys::{event, label, manager};
 use liqo_api::virtualkubelet::ShadowPod;
 use liqo_kit::apply::digest;
+use liqo_kit::create::create;
+use liqo_kit::events::shortened;
 use liqo_kit::keyed::chain;
 use liqo_kit::retry::or_gone;
 use liqo_kit::watch::Key;
@@ -95,8 +97,8 @@ impl Pods {
             ..PostParams::default()
         };
         let what = || format!("make ShadowPod {} in cluster {}", key.name, self.ground.peer);
-        let made = match ask(what, shadows.create(&params, shadow)).await {
-            Ok(made) => made.metadata,
+        let made = match ask(what, create(&shadows, &params, shadow)).await {
+            Ok(made) => made,
             Err(refusal) if refusal.code() == Some(409) => {
                 // It may be ours, made a moment ago and not yet seen.
                 let found = ask(what, shadows.get_metadata_opt(&key.name)).await?;
@@ -255,7 +257,8 @@ impl Pods {
 
     /// Says why the other cluster does not run a pod.
     pub(super) async fn explain(&self, key: &Key, home: &HomePod, why: &str) -> Result<(), Error> {
-        let message = format!("Cluster {} does not run it: {why}", self.ground.peer);
+        // However much another cluster has to say, it fits here.
+        let message = format!("Cluster {} does not run it: {}", self.ground.peer, shortened(why));
         let have = home.status.value();
         let want = status::rejected(&have, Rejection::BackOff, &message, jiff::Timestamp::now());
         if self.write_status(key, home, &have, &want).await? {

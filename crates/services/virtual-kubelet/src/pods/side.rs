@@ -123,7 +123,7 @@ impl Pods {
                 self.touch(&side, name).await;
             }
         };
-        tokio::join!(forward, self.announce(&side));
+        tokio::join!(forward, self.announce(&side), self.pass_on(&side));
     }
 
     /// Has all pods looked at once all of a side is known.

@@ -1,14 +1,16 @@
 //! Brings the tokens of service accounts to pods in the other cluster, and new ones in time.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::PartialObjectMeta;
 use liqo_api::keys::{event, label, manager};
+use liqo_kit::create::create;
 use liqo_kit::events::Note;
 use liqo_kit::keyed::{Ending, chain};
 use liqo_kit::retry::{Failure as _, or_gone};
@@ -26,6 +28,27 @@ use crate::reflection::link::ask;
 /// The kind as metrics name it.
 const KIND: &str = "ServiceAccount";
 
+/// The clock of the API server that makes tokens, as far as tokens have told it: by ours, they might
+/// be renewed all the time, or too late.
+#[derive(Default)]
+pub(super) struct Clock {
+    /// How far ours is ahead, in milliseconds.
+    ahead: AtomicI64,
+}
+
+impl Clock {
+    fn now(&self) -> Timestamp {
+        let ahead = SignedDuration::from_millis(self.ahead.load(Ordering::Relaxed));
+        let now = Timestamp::now();
+        now.checked_sub(ahead).unwrap_or(now)
+    }
+
+    fn set(&self, ahead: SignedDuration) {
+        let ahead = i64::try_from(ahead.as_millis()).unwrap_or_default();
+        self.ahead.store(ahead, Ordering::Relaxed);
+    }
+}
+
 impl Pods {
     /// Makes sure that a pod there has tokens that are valid; says when to look again.
     pub(super) async fn keep_tokens(
@@ -41,7 +64,7 @@ impl Pods {
         if home.is_some() && scene.shadow.is_none() {
             return Ok(None);
         }
-        match tokens::due(home, scene.secret.as_ref(), Timestamp::now()) {
+        match tokens::due(home, scene.secret.as_ref(), self.clock.now()) {
             Due::Now => {
                 if let Some(home) = home {
                     self.make_tokens(scene.key, home, side).await?;
@@ -93,19 +116,16 @@ impl Pods {
         let accounts: Api<ServiceAccount> = self.here(home);
         let params = PostParams::default();
         let mut issued = Vec::new();
-        let mut first = Timestamp::MAX;
         for token in wanted {
             let request = token.request(&home.metadata);
             let what = || format!("ask for a token of service account {account}");
             let request = accounts.create_token_request(account, &params, &request);
-            let status = ask(what, request).await?.status.unwrap_or_default();
-            let (Some(text), Some(expiration)) = (status.token, status.expiration_timestamp) else {
-                return Err(Error::NoToken(account.to_owned()));
-            };
-            first = first.min(expiration.0);
-            issued.push((token, text));
+            let answer = ask(what, request).await?;
+            let token = token.issued(answer).ok_or_else(|| Error::NoToken(account.to_owned()))?;
+            self.clock.set(token.ahead(Timestamp::now()));
+            issued.push(token);
         }
-        let secret = tokens::secret(home, &side.place, &issued, first);
+        let secret = tokens::secret(home, &side.place, &issued);
         self.write_secret(key, side, &secret).await
     }
 
@@ -143,8 +163,8 @@ impl Pods {
             field_manager: Some(manager::REFLECTION.to_owned()),
             ..PostParams::default()
         };
-        let refusal = match ask(what, secrets.create(&params, secret)).await {
-            Ok(made) => return Ok(Some(made.metadata)),
+        let refusal = match ask(what, create(&secrets, &params, secret)).await {
+            Ok(made) => return Ok(Some(made)),
             Err(refusal) if refusal.code() == Some(409) => refusal,
             Err(refusal) => return Err(refusal.into()),
         };

@@ -349,7 +349,11 @@ async fn what_is_over_is_over_and_what_is_lost_there_is_made_again() {
 async fn why_another_cluster_does_not_run_a_pod_is_told_here() {
     let world = World::make().await;
     let (here, shadows) = (world.here::<Pod>(), world.there::<ShadowPod>());
-    world.forbid_there("denied").await;
+    let probe = json!({
+        "metadata": {"name": "denied"},
+        "spec": {"pod": {"containers": [{"name": "c", "image": "demo"}]}},
+    });
+    world.forbid_there::<ShadowPod>("denied", probe).await;
     let _kubelet = world.kubelet(&[]);
     make(&here, pod("denied")).await;
     let told = |pod: Option<&Pod>| message(pod).is_some_and(|it| it.contains("no room for you"));
@@ -358,10 +362,13 @@ async fn why_another_cluster_does_not_run_a_pod_is_told_here() {
 
     make(&here, self::pod("broken")).await;
     provider::shadow(&world, "broken").await;
-    let error = json!({"metadata": {"annotations": {"liqo.io/shadowpod-error": "bad image name"}}});
+    let why = "bad image name; ".repeat(1000);
+    let error = json!({"metadata": {"annotations": {"liqo.io/shadowpod-error": why}}});
     change(&shadows, "broken", error).await;
     let told = |pod: Option<&Pod>| message(pod).is_some_and(|it| it.contains("bad image name"));
-    until("a failure is told", &here, "broken", told).await.unwrap();
+    let pod = until("a failure is told", &here, "broken", told).await.unwrap();
+    let told = message(pod.as_ref()).unwrap();
+    assert!(told.len() < 1100 && told.ends_with('…'), "as far as there is room: {told}");
     world.told("broken", "FailedReflection").await;
     provider::run(&world, "broken", "10.201.0.1").await;
     until("it runs in the end", &here, "broken", is_running).await.unwrap();

@@ -1,13 +1,15 @@
-//! Many pods, while connections break and virtual kubelets die.
+//! Many pods, while connections break and virtual kubelets die; and many objects at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt as _};
 use liqo_api::virtualkubelet::ShadowPod;
-use tokio::time::timeout;
+use serde_json::json;
+use tokio::time::{interval, timeout};
 
 use crate::pods::{is_running, pod};
 use crate::provider::Provider;
@@ -15,6 +17,7 @@ use crate::world::{World, make};
 
 const ROUNDS: usize = 4;
 const PODS: usize = 8;
+const OBJECTS: usize = 500;
 const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
@@ -63,6 +66,39 @@ async fn whatever_breaks_in_the_end_both_clusters_agree() {
         let containers = pod.status.unwrap().container_statuses.unwrap();
         assert_eq!(containers[0].restart_count, 0, "{name} was not restarted");
     }
+}
+
+/// With 5,000 it is the same, and takes ten times as long.
+#[tokio::test]
+async fn many_objects_that_come_at_once_are_all_there_and_all_go() {
+    let world = World::make().await;
+    let (here, there) = (world.here::<ConfigMap>(), world.there::<ConfigMap>());
+    let _kubelet = world.kubelet(&["--client-qps=5000", "--client-max-burst=5000"]);
+    let made = futures::stream::iter(0..OBJECTS).for_each_concurrent(32, |number| {
+        let map = json!({"metadata": {"name": format!("map-{number}")}, "data": {"a": "1"}});
+        let here = &here;
+        async move { drop(make(here, map).await) }
+    });
+    made.await;
+    become_copies(&there, OBJECTS).await;
+    here.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    become_copies(&there, 0).await;
+    let [home, remote] = world.requests().await;
+    assert_eq!(home.get("POST events"), Some(&OBJECTS), "{home:?}");
+    assert_eq!(remote.get("APPLY configmaps"), Some(&OBJECTS), "each is written once: {remote:?}");
+    assert_eq!(remote.get("DELETE configmaps"), Some(&OBJECTS), "{remote:?}");
+}
+
+/// Waits until there are so many copies.
+async fn become_copies(there: &Api<ConfigMap>, number: usize) {
+    // Whoever counts all the time holds up those who work.
+    let mut ticks = interval(Duration::from_millis(250));
+    let counted = async {
+        while there.list_metadata(&ListParams::default()).await.unwrap().items.len() != number {
+            ticks.tick().await;
+        }
+    };
+    timeout(LIMIT, counted).await.unwrap();
 }
 
 async fn running(world: &World) -> usize {

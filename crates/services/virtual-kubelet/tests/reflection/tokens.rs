@@ -26,7 +26,7 @@ async fn a_pod_has_the_token_of_its_account_wherever_it_runs() {
     wanted["spec"]["serviceAccountName"] = json!("robot");
     let token = json!({"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}});
     wanted["spec"]["volumes"] = json!([{"name": "access", "projected": {"sources": [token]}}]);
-    let home = make(&here, wanted).await;
+    let home = make(&here, wanted.clone()).await;
 
     let shadow = provider::shadow(&world, "web").await;
     let spec = serde_json::to_value(&shadow.spec.pod).unwrap();
@@ -44,9 +44,19 @@ async fn a_pod_has_the_token_of_its_account_wherever_it_runs() {
     let first = secret.data.unwrap()["access-3c469e"].clone();
     assert!(first.0.starts_with(b"ey"), "a token");
 
+    // Names of pods and accounts may be longer than labels.
+    let long = format!("{}0", "long.".repeat(20));
+    make(&world.here::<ServiceAccount>(), json!({"metadata": {"name": long}})).await;
+    let mut other = wanted.clone();
+    other["metadata"] = json!({"name": long});
+    other["spec"]["serviceAccountName"] = json!(long);
+    make(&here, other).await;
+    let name = format!("{long}-token");
+    until("so has one with a long name", &secrets, &name, is_there).await.unwrap();
+
     kubelet.kill().await;
     let soon = json!({"metadata": {"annotations": {
-        "virtualkubelet.liqo.io/service-account-expiration": "2026-01-01T00:00:00Z",
+        "virtualkubelet.liqo.io/service-account-renewal": "2026-01-01T00:00:00Z",
     }}});
     change(&secrets, "web-token", soon).await;
     let _kubelet = world.kubelet(&flags);

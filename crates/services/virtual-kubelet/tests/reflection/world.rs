@@ -2,21 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use futures::future::BoxFuture;
 use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::{NamespaceResourceScope, api::events::v1::Event};
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client, Resource};
 use liqo_api::keys::{label, secret};
-use liqo_api::virtualkubelet::{NamespaceMap, ShadowPod};
+use liqo_api::virtualkubelet::NamespaceMap;
+use liqo_kit::args::ClientArgs;
 use liqo_kit::client::Manners;
 use liqo_kit::metrics::Metrics;
 use liqo_kit::tasks::Tasks;
@@ -24,6 +30,7 @@ use liqo_testkit::{ControlPlane, Line};
 use liqo_virtual_kubelet::{Args, Process, serve};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +51,14 @@ const LIMIT: Duration = Duration::from_mins(1);
 const MAP: &str = "milan-ee0b4a";
 /// Who the virtual kubelet is at home.
 const KUBELET: &str = "virtual-kubelet";
+/// What it may do there.
+const LOCAL_ROLE: &str = "virtual-kubelet-local";
+
+/// What keeps the other cluster busy.
+pub struct Busy {
+    task: JoinHandle<()>,
+    _silent: TcpListener,
+}
 
 /// Two clusters, and the way from one to the other.
 pub struct World {
@@ -54,6 +69,8 @@ pub struct World {
     pub line: Line,
     /// The cluster at home, as a virtual kubelet sees it.
     kubelet: Client,
+    /// The other cluster, as it sees us.
+    us_there: Client,
 }
 
 /// A virtual kubelet; it is killed with the value.
@@ -98,8 +115,12 @@ impl World {
         one.unwrap();
         other.unwrap();
         let line = Line::to(&remote).await.unwrap();
-        let kubelet = home.as_user(KUBELET).await.unwrap();
-        let world = Self { home, remote, line, kubelet };
+        let kubelet = kubelet_of(&home).await;
+        let mut us_there = remote.config().await.unwrap();
+        us_there.auth_info.impersonate = Some(ROME.to_owned());
+        us_there.default_retry = false;
+        let us_there = Client::try_from(us_there).unwrap();
+        let world = Self { home, remote, line, kubelet, us_there };
         for name in [TENANT, HOME] {
             make(&Api::<Namespace>::all(world.home.client()), json!({"metadata": {"name": name}}))
                 .await;
@@ -195,17 +216,21 @@ impl World {
         [home, remote]
     }
 
-    /// Has the other cluster refuse ShadowPods of a name.
-    pub async fn forbid_there(&self, name: &str) {
+    /// Has the other cluster refuse objects of a name; the probe is one of them.
+    pub async fn forbid_there<K>(&self, name: &str, probe: Value)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned + serde::Serialize,
+    {
         let policy = json!({
             "metadata": {"name": "quota"},
             "spec": {
                 "failurePolicy": "Fail",
                 "matchConstraints": {"resourceRules": [{
-                    "apiGroups": ["virtualkubelet.liqo.io"],
-                    "apiVersions": ["v1alpha1"],
+                    "apiGroups": [K::group(&())],
+                    "apiVersions": [K::version(&())],
                     "operations": ["CREATE"],
-                    "resources": ["shadowpods"],
+                    "resources": [K::plural(&())],
                 }]},
                 "validations": [{
                     "expression": format!("object.metadata.name != '{name}'"),
@@ -220,15 +245,125 @@ impl World {
             "spec": {"policyName": "quota", "validationActions": ["Deny"]},
         });
         make(&Api::<ValidatingAdmissionPolicyBinding>::all(client), binding).await;
-        let shadows: Api<ShadowPod> = self.there();
-        let probe = json!({
-            "metadata": {"name": name},
-            "spec": {"pod": {"containers": [{"name": "c", "image": "demo"}]}},
-        });
-        let probe: ShadowPod = serde_json::from_value(probe).unwrap();
+        let probe: K = serde_json::from_value(probe).unwrap();
         let params = PostParams { dry_run: true, ..PostParams::default() };
-        let refused = async { while shadows.create(&params, &probe).await.is_ok() {} };
+        let api: Api<K> = self.there();
+        let refused = async { while api.create(&params, &probe).await.is_ok() {} };
         tokio::time::timeout(LIMIT, refused).await.unwrap();
+    }
+
+    /// Has the other cluster answer us that it is too busy: one request at a time is more than it
+    /// takes, and one takes very long.
+    pub async fn be_busy_there(&self) -> Busy {
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let url = format!("https://{}", silent.local_addr().unwrap());
+        let rule = json!({
+            "apiGroups": ["networking.k8s.io"], "apiVersions": ["v1"],
+            "resources": ["ingresses"], "operations": ["CREATE"],
+        });
+        let hook = json!({
+            "name": "silent.example.org", "clientConfig": {"url": url}, "rules": [rule],
+            "sideEffects": "None", "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+            "failurePolicy": "Ignore",
+        });
+        let hooks = json!({"metadata": {"name": "silent"}, "webhooks": [hook]});
+        make(&Api::<ValidatingWebhookConfiguration>::all(self.remote.client()), hooks).await;
+        let limited = json!({
+            "nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0,
+            "limitResponse": {"type": "Reject"},
+        });
+        let level = json!({
+            "metadata": {"name": "busy"}, "spec": {"type": "Limited", "limited": limited},
+        });
+        let client = self.remote.client();
+        make(&Api::<PriorityLevelConfiguration>::all(client.clone()), level).await;
+        let rules = json!({
+            "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "namespaces": ["*"],
+            "clusterScope": true,
+        });
+        let subject = json!({"kind": "User", "user": {"name": ROME}});
+        let schema = json!({
+            "metadata": {"name": "busy"},
+            "spec": {
+                "matchingPrecedence": 2,
+                "priorityLevelConfiguration": {"name": "busy"},
+                "rules": [{"subjects": [subject], "resourceRules": [rules]}],
+            },
+        });
+        make(&Api::<FlowSchema>::all(client), schema).await;
+        let ingresses: Api<Ingress> = Api::namespaced(self.us_there.clone(), REMOTE);
+        let task = tokio::spawn(async move {
+            let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+            let slow = json!({"metadata": {"name": "slow"}, "spec": {"defaultBackend": backend}});
+            let slow: Ingress = serde_json::from_value(slow).unwrap();
+            let params = PostParams { dry_run: true, ..PostParams::default() };
+            loop {
+                let _ = ingresses.create(&params, &slow).await;
+            }
+        });
+        self.until_busy_there(true).await;
+        Busy { task, _silent: silent }
+    }
+
+    /// Has it answer again.
+    pub async fn be_idle_there(&self, busy: Busy) {
+        busy.task.abort();
+        let schemas: Api<FlowSchema> = Api::all(self.remote.client());
+        schemas.delete("busy", &DeleteParams::default()).await.unwrap();
+        self.until_busy_there(false).await;
+    }
+
+    async fn until_busy_there(&self, busy: bool) {
+        let us: Api<ConfigMap> = Api::namespaced(self.us_there.clone(), REMOTE);
+        let noticed = async { while us.get_opt("any").await.is_err() != busy {} };
+        tokio::time::timeout(LIMIT, noticed).await.unwrap();
+    }
+
+    /// How many requests the other cluster has refused because it was too busy.
+    pub async fn refused_there(&self) -> usize {
+        let line = "apiserver_flowcontrol_rejected_requests_total";
+        let metrics = metrics(&self.remote).await;
+        let counts = metrics.lines().filter(|it| it.starts_with(line) && it.contains("busy"));
+        counts.map(count).sum()
+    }
+
+    /// Waits until it has refused so many.
+    pub async fn until_refused_there(&self, number: usize) {
+        let refused = async { while self.refused_there().await < number {} };
+        tokio::time::timeout(LIMIT, refused).await.unwrap();
+    }
+
+    /// Takes from virtual kubelets here the right to read some resources; returns what they had.
+    pub async fn hide_here(&self, hidden: &[&str]) -> ClusterRole {
+        let roles: Api<ClusterRole> = Api::all(self.home.client());
+        let before = roles.get(LOCAL_ROLE).await.unwrap();
+        let mut less = before.clone();
+        for rule in less.rules.iter_mut().flatten() {
+            let resources = rule.resources.get_or_insert_default();
+            resources.retain(|resource| !hidden.contains(&resource.as_str()));
+        }
+        less.rules.get_or_insert_default().retain(|rule| {
+            let resources = rule.resources.as_deref().unwrap_or_default();
+            !resources.is_empty()
+        });
+        roles.replace(LOCAL_ROLE, &PostParams::default(), &less).await.unwrap();
+        self.until_shown_here(false).await;
+        before
+    }
+
+    /// Gives rights back.
+    pub async fn show_here(&self, rights: ClusterRole) {
+        let roles: Api<ClusterRole> = Api::all(self.home.client());
+        let metadata = ObjectMeta { resource_version: None, ..rights.metadata };
+        let rights = ClusterRole { metadata, ..rights };
+        roles.replace(LOCAL_ROLE, &PostParams::default(), &rights).await.unwrap();
+        self.until_shown_here(true).await;
+    }
+
+    async fn until_shown_here(&self, shown: bool) {
+        let maps: Api<ConfigMap> = Api::namespaced(self.kubelet.clone(), HOME);
+        let noticed = async { while maps.list(&ListParams::default()).await.is_ok() != shown {} };
+        tokio::time::timeout(LIMIT, noticed).await.unwrap();
     }
 
     fn maps(&self) -> Api<NamespaceMap> {
@@ -237,7 +372,7 @@ impl World {
 
     /// Grants what the chart grants: here to virtual kubelets, there to peers in their namespaces.
     async fn grant(&self) {
-        self.home.grant("virtual-kubelet-local", KUBELET, None).await.unwrap();
+        self.home.grant(LOCAL_ROLE, KUBELET, None).await.unwrap();
         self.remote.grant("virtual-kubelet-remote", ROME, Some(REMOTE)).await.unwrap();
     }
 
@@ -262,10 +397,31 @@ impl World {
     }
 }
 
+/// The cluster at home as virtual kubelets reach it, as fast as they like.
+async fn kubelet_of(home: &ControlPlane) -> Client {
+    let mut config = home.config().await.unwrap();
+    config.auth_info.impersonate = Some(KUBELET.to_owned());
+    let limits = ClientArgs { qps: NonZeroU32::MAX, burst: NonZeroU32::MAX };
+    Manners { component: "virtual-kubelet", limits }.client(config).unwrap()
+}
+
+/// What an API server measures.
+async fn metrics(plane: &ControlPlane) -> String {
+    let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+    plane.client().request_text(request).await.unwrap()
+}
+
+/// The number at the end of a line.
+fn count(line: &str) -> usize {
+    let count: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+    let count = count as usize;
+    count
+}
+
 /// What an API server has been asked, as it counts itself.
 async fn asked(plane: &ControlPlane) -> BTreeMap<String, usize> {
-    let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
-    let metrics = plane.client().request_text(request).await.unwrap();
+    let metrics = metrics(plane).await;
     let mut counts = BTreeMap::new();
     for line in metrics.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
         let value = |name: &str| {
@@ -276,11 +432,8 @@ async fn asked(plane: &ControlPlane) -> BTreeMap<String, usize> {
             "" => String::new(),
             part => format!("/{part}"),
         };
-        let count: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-        let count = count as usize;
         let key = format!("{} {}{part}", value("verb"), value("resource"));
-        *counts.entry(key).or_default() += count;
+        *counts.entry(key).or_default() += count(line);
     }
     counts
 }
