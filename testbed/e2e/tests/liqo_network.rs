@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         .fact("what is removed from a node is put back", repaired)
         .fact("a gateway that is killed comes back", killed)
         .fact("a gateway that stands by takes over", stand_by)
-        .fact("the status tells of the tunnel", told)
+        .fact("the status tells of the tunnel, and a look finds nothing to do", told)
         .fact("a peer whose networks would lead packets astray is refused", hostile)
         .fact("where nothing gets through is told, until it does", blocked)
         .fact("unpeering leaves nothing in the kernel", move |lab| unpeer(lab, &kept.recv()?))
@@ -58,9 +58,11 @@ fn install(lab: &Lab) -> Result<()> {
 fn kernel(lab: &Lab) -> Result<Vec<String>> {
     let mut all = vec![];
     for node in NODES {
-        for words in
-            ["ip rule", "ip route show table 18952 2>/dev/null || true", "nft list table ip liqo"]
-        {
+        for words in [
+            "ip rule",
+            "ip route show table 18952 2>/dev/null || true",
+            "nft -s list table ip liqo",
+        ] {
             all.push(format!("{node}: {words}\n{}", on(lab, node, words)?));
         }
     }
@@ -211,6 +213,15 @@ fn told(lab: &Lab) -> Result<()> {
     ensure!(row.contains("Connected"), "{row}");
     let said = lab.liqoctl("rome", "status peer milan --verbose")?;
     ensure!(said.contains("Established"), "{said}");
+    let gateway = format!("exec -n liqo {} -- liqo gateway --dry-run", active(lab)?);
+    for look in [gateway.as_str(), "exec -n liqo ds/liqo-route -- liqo route --dry-run"] {
+        eventually(SOON, "nothing is to be done", || {
+            let said = lab.kubectl("rome", look)?;
+            let rest = said.replace("on the node:\n", "").replace("in the gateway:\n", "");
+            ensure!(rest.trim().lines().all(|line| line == "nothing to do"), "{said}");
+            Ok(())
+        })?;
+    }
     Ok(())
 }
 
