@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         .fact("every node reaches a pod of the other cluster", from_nodes)
         .fact("a pod reaches the API server of its home from the other cluster", api_server)
         .fact("large answers arrive", large)
+        .fact("nodes among pods, and their ports, are out of reach of a peer", guarded)
         .fact("what is removed from a node is put back", repaired)
         .fact("a gateway that is killed comes back", killed)
         .fact("a gateway that stands by takes over", stand_by)
@@ -149,6 +150,32 @@ fn large(lab: &Lab) -> Result<()> {
     let said = lab.kubectl_words("rome", &["exec", "client", "--", "sh", "-c", &ask])?;
     ensure!(said.trim() == "1048576", "{said}");
     Ok(())
+}
+
+/// Nodes of milan have an address among their pods, at which its kube-proxy serves all their ports.
+fn guarded(lab: &Lab) -> Result<()> {
+    let port = "get service -n liqo liqo-auth -o jsonpath={.spec.ports[0].nodePort}";
+    let port = lab.kubectl("milan", port)?;
+    let pods = "get tunnelendpoints -A -o jsonpath={.items[0].spec.remoteNATPodCIDR}";
+    let pods = lab.kubectl("rome", pods)?;
+    let prefix: Vec<&str> = pods.split('.').take(2).collect();
+    let mut served = 0;
+    for node in ["milan-1", "milan-2"] {
+        let own = format!("get node {node} -o jsonpath={{.spec.podCIDR}}");
+        let own = lab.kubectl("milan", &own)?;
+        let third = own.split('.').nth(2).context("a network of pods")?;
+        // A node without pods has none.
+        if on(lab, node, &format!("timeout 2 bash -c '</dev/tcp/10.10.{third}.1/{port}'")).is_err()
+        {
+            continue;
+        }
+        served += 1;
+        let address = format!("{}.{third}.1:{port}", prefix.join("."));
+        let asked = format!("exec client -- demo wait-for {address} --max-time 2");
+        ensure!(lab.kubectl("rome", &asked).is_err(), "{node} is reached at {address}");
+    }
+    ensure!(served > 0, "no node of milan serves {port} at an address among its pods");
+    flows(lab)
 }
 
 /// Packets go from rome to milan.

@@ -98,8 +98,11 @@ impl Keeper {
     /// Shows metrics as they are now.
     pub async fn measure(&self) -> Result<(), Error> {
         let states = self.site.peers().await?;
-        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.meters.show(&peers, &states, &self.heart);
+        {
+            // Held, so that nothing is shown of a peer that is being forgotten.
+            let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            self.meters.show(&peers, &states, &self.heart);
+        }
         if let Some(remembered) = self.site.remembered().await? {
             self.meters.show_connections(remembered);
             self.crowd.look(remembered);

@@ -110,6 +110,8 @@ async fn gateways_connect_tell_how_it_goes_and_leave_nothing_behind() {
     tunnels.delete("milan", &DeleteParams::default()).await.unwrap();
     until("the tunnel is gone", &tunnels, "milan", |tunnel| tunnel.is_none()).await.unwrap();
     assert!(!one.dump().contains("10.51."), "{}", one.dump());
+    let measured = rome_gateway.metrics.text().unwrap();
+    assert!(!measured.contains("cluster_name=\"milan\""), "{measured}");
 
     rome_gateway.stop().await.unwrap();
     milan_gateway.stop().await.unwrap();

@@ -99,11 +99,18 @@ async fn packets_are_led_to_the_gateway_and_back_and_no_trace_is_left() {
     assert!(text.contains("+ rule to 10.51.0.0/16 lookup 18952\n"), "{text}");
     assert!(!fresh.dump().contains("18952"), "{}", fresh.dump());
 
-    // What somebody removes comes back.
-    other.run("ip rule del to 10.51.0.0/16 lookup 18952");
-    other.run("nft delete table ip liqo");
-    other.eventually_shows("from all to 10.51.0.0/16 lookup 18952");
-    other.eventually_shows("chain crossing");
+    // What somebody removes comes back before anybody notices.
+    for (damage, shown) in [
+        ("ip rule del to 10.51.0.0/16 lookup 18952", "from all to 10.51.0.0/16 lookup 18952"),
+        ("ip route flush table 18952", "10.51.0.0/16 via 240.30.0.2 dev liqo.vxlan table 18952"),
+        ("nft delete table ip liqo", "chain crossing"),
+        ("ip link del liqo.vxlan", "10.51.0.0/16 via 240.30.0.2 dev liqo.vxlan table 18952"),
+    ] {
+        let begin = Instant::now();
+        other.run(damage);
+        other.eventually_shows(shown);
+        assert!(begin.elapsed() < Duration::from_secs(2), "{damage}: {:?}", begin.elapsed());
+    }
 
     // A node that leaves is forgotten, and nobody waits for it.
     at_other.stop().await.unwrap();
