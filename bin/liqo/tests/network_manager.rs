@@ -240,13 +240,31 @@ async fn what_makes_no_sense_is_refused_for_all_to_see(rome: &Rome) {
     let events: Api<Event> = Api::namespaced(rome.client(), "default");
     let told = events.list(&ListParams::default()).await.unwrap();
     assert!(told.iter().any(|event| event.reason.as_deref() == Some("InvalidNetwork")));
-    // No room for half of the world.
+    // One network cannot be within the other.
     configs.patch("rome-2f55ef", &plain, &change("10.0.0.0/8")).await.unwrap();
-    let is_full = |heard: Option<&NetworkConfig>| {
+    let overlaps = |heard: Option<&NetworkConfig>| {
         refusal(heard).is_some_and(|reason| reason.contains("overlaps its external network"))
     };
-    wait(configs.clone(), "rome-2f55ef", is_full).await;
+    wait(configs.clone(), "rome-2f55ef", overlaps).await;
     configs.patch("rome-2f55ef", &plain, &change("10.201.0.0/16")).await.unwrap();
+    wait(configs, "rome-2f55ef", |heard| heard.is_some() && refusal(heard).is_none()).await;
+    // There is no room for so much.
+    let configs = rome.configs(OF_TURIN);
+    let change = |pods: &str, externals: &str| {
+        Patch::Merge(json!({"spec": {"podCIDR": pods, "externalCIDR": externals}}))
+    };
+    let large = change("10.0.0.0/8", "100.64.0.0/16");
+    configs.patch("rome-2f55ef", &plain, &large).await.unwrap();
+    let is_full = |heard: Option<&NetworkConfig>| {
+        refusal(heard).is_some_and(|reason| {
+            reason.contains("no pool has room for a network of size /8; add one with")
+        })
+    };
+    wait(configs.clone(), "rome-2f55ef", is_full).await;
+    let told = events.list(&ListParams::default()).await.unwrap();
+    assert!(told.iter().any(|event| event.reason.as_deref() == Some("PoolExhausted")));
+    let small = change("10.200.0.0/16", "10.201.0.0/16");
+    configs.patch("rome-2f55ef", &plain, &small).await.unwrap();
     wait(configs, "rome-2f55ef", |heard| heard.is_some() && refusal(heard).is_none()).await;
 }
 

@@ -29,10 +29,11 @@ fn main() -> ExitCode {
         .fact("every node reaches a pod of the other cluster", from_nodes)
         .fact("a pod reaches the API server of its home from the other cluster", api_server)
         .fact("large answers arrive", large)
+        .fact("nodes among pods, and their ports, are out of reach of a peer", guarded)
         .fact("what is removed from a node is put back", repaired)
         .fact("a gateway that is killed comes back", killed)
         .fact("a gateway that stands by takes over", stand_by)
-        .fact("the status tells of the tunnel", told)
+        .fact("the status tells of the tunnel, and a look finds nothing to do", told)
         .fact("a peer whose networks would lead packets astray is refused", hostile)
         .fact("where nothing gets through is told, until it does", blocked)
         .fact("unpeering leaves nothing in the kernel", move |lab| unpeer(lab, &kept.recv()?))
@@ -58,9 +59,11 @@ fn install(lab: &Lab) -> Result<()> {
 fn kernel(lab: &Lab) -> Result<Vec<String>> {
     let mut all = vec![];
     for node in NODES {
-        for words in
-            ["ip rule", "ip route show table 18952 2>/dev/null || true", "nft list table ip liqo"]
-        {
+        for words in [
+            "ip rule",
+            "ip route show table 18952 2>/dev/null || true",
+            "nft -s list table ip liqo",
+        ] {
             all.push(format!("{node}: {words}\n{}", on(lab, node, words)?));
         }
     }
@@ -149,6 +152,32 @@ fn large(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
+/// Nodes of milan have an address among their pods, at which its kube-proxy serves all their ports.
+fn guarded(lab: &Lab) -> Result<()> {
+    let port = "get service -n liqo liqo-auth -o jsonpath={.spec.ports[0].nodePort}";
+    let port = lab.kubectl("milan", port)?;
+    let pods = "get tunnelendpoints -A -o jsonpath={.items[0].spec.remoteNATPodCIDR}";
+    let pods = lab.kubectl("rome", pods)?;
+    let prefix: Vec<&str> = pods.split('.').take(2).collect();
+    let mut served = 0;
+    for node in ["milan-1", "milan-2"] {
+        let own = format!("get node {node} -o jsonpath={{.spec.podCIDR}}");
+        let own = lab.kubectl("milan", &own)?;
+        let third = own.split('.').nth(2).context("a network of pods")?;
+        // A node without pods has none.
+        if on(lab, node, &format!("timeout 2 bash -c '</dev/tcp/10.10.{third}.1/{port}'")).is_err()
+        {
+            continue;
+        }
+        served += 1;
+        let address = format!("{}.{third}.1:{port}", prefix.join("."));
+        let asked = format!("exec client -- demo wait-for {address} --max-time 2");
+        ensure!(lab.kubectl("rome", &asked).is_err(), "{node} is reached at {address}");
+    }
+    ensure!(served > 0, "no node of milan serves {port} at an address among its pods");
+    flows(lab)
+}
+
 /// Packets go from rome to milan.
 fn flows(lab: &Lab) -> Result<()> {
     let address = address(lab, "nginx-remote")?;
@@ -211,6 +240,15 @@ fn told(lab: &Lab) -> Result<()> {
     ensure!(row.contains("Connected"), "{row}");
     let said = lab.liqoctl("rome", "status peer milan --verbose")?;
     ensure!(said.contains("Established"), "{said}");
+    let gateway = format!("exec -n liqo {} -- liqo gateway --dry-run", active(lab)?);
+    for look in [gateway.as_str(), "exec -n liqo ds/liqo-route -- liqo route --dry-run"] {
+        eventually(SOON, "nothing is to be done", || {
+            let said = lab.kubectl("rome", look)?;
+            let rest = said.replace("on the node:\n", "").replace("in the gateway:\n", "");
+            ensure!(rest.trim().lines().all(|line| line == "nothing to do"), "{said}");
+            Ok(())
+        })?;
+    }
     Ok(())
 }
 

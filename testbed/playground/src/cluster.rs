@@ -276,8 +276,8 @@ fn base_objects(plan: &ClusterPlan) -> Vec<DynamicObject> {
     );
     let proxy = format!(
         "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n\
-         clusterCIDR: {}\nmode: nftables\n",
-        plan.cluster.pod_cidr
+         clusterCIDR: {}\nmode: {}\n",
+        plan.cluster.pod_cidr, plan.cluster.proxy_mode
     );
     let kubelet = format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\

@@ -160,9 +160,10 @@ fn kube_proxy(cluster: &ClusterPlan, node: &NodePlan) -> Value {
         "clusterCIDR": cluster.cluster.pod_cidr,
         "featureGates": cluster.cluster.features,
         "hostnameOverride": node.name,
-        "mode": "nftables",
+        "mode": cluster.cluster.proxy_mode,
         // These limits are the whole machine's, not a namespace's.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpCloseWaitTimeout": "0s", "tcpEstablishedTimeout": "0s"},
+        "iptables": {"minSyncPeriod": "0s", "syncPeriod": "30s"},
         "nftables": {"minSyncPeriod": "0s", "syncPeriod": "30s"},
     })
 }

@@ -59,6 +59,9 @@ pub struct Cluster {
     /// Kubernetes feature gates, for all components.
     #[serde(default)]
     pub features: BTreeMap<String, bool>,
+    /// How its nodes lead packets for services to pods.
+    #[serde(default)]
+    pub proxy_mode: ProxyMode,
     /// The network it stands in.
     #[serde(default)]
     pub lan: Option<String>,
@@ -68,6 +71,26 @@ pub struct Cluster {
     /// What runs in the cluster besides Kubernetes itself.
     #[serde(default)]
     pub addons: Addons,
+}
+
+/// How nodes lead packets for services to pods, in kube-proxy's words.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyMode {
+    /// By a table of nftables.
+    #[default]
+    Nftables,
+    /// By the rules of iptables, as most clusters still do.
+    Iptables,
+}
+
+impl fmt::Display for ProxyMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nftables => "nftables",
+            Self::Iptables => "iptables",
+        })
+    }
 }
 
 /// What runs in a cluster besides Kubernetes itself.

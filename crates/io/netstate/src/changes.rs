@@ -171,3 +171,24 @@ fn name(link: &LinkMessage) -> Option<&str> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn our_table_is_heard_of_wherever_it_is_named(
+            before in prop::collection::vec(any::<u8>(), 0..64),
+            after in prop::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let ours = [&9_u16.to_ne_bytes()[..], &1_u16.to_ne_bytes(), b"liqo\0"].concat();
+            prop_assert!(is_about_us(&[&before[..], &ours, &after].concat()));
+            let others = [&10_u16.to_ne_bytes()[..], &1_u16.to_ne_bytes(), b"liqos\0"].concat();
+            prop_assert!(!is_about_us(&others));
+            prop_assert!(!is_about_us(&before) || before.windows(5).any(|part| part == b"liqo\0"));
+        }
+    }
+}

@@ -10,7 +10,8 @@ use nix::errno::Errno;
 pub enum Error {
     /// The process lacks a right.
     #[error(
-        "not allowed to {action}; run it with the capability NET_ADMIN, as privileged pods have"
+        "not allowed to {action}; run it with the capabilities NET_ADMIN and SYS_ADMIN, as \
+         privileged pods have"
     )]
     Forbidden {
         /// What was tried.

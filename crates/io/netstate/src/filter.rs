@@ -24,9 +24,18 @@ pub(crate) struct Known {
     written: Option<(String, String)>,
     /// What was seen last, and in which generation of all tables that was.
     seen: Option<(u32, Option<Filter>)>,
+    /// Whether the table is believed to hold what it says it was made from.
+    trusts: bool,
 }
 
 impl Kernel {
+    /// Believes the table: for those who only look, and have made none themselves.
+    #[must_use]
+    pub fn trusting(self) -> Self {
+        self.known().trusts = true;
+        self
+    }
+
     /// The table, if there is one; one that somebody has changed is told from what we made.
     ///
     /// Listing a table costs a process, so it is only done when any table has changed.
@@ -61,7 +70,9 @@ impl Kernel {
         let filter = listing.map(|listing| {
             let mut filter = listed(listing).unwrap_or_else(nobodys);
             let written = known.written.as_ref();
-            if written.is_none_or(|(digest, text)| *digest != filter.digest || text != listing) {
+            let is_other =
+                written.is_none_or(|(digest, text)| *digest != filter.digest || text != listing);
+            if is_other && !known.trusts {
                 // Somebody changed it, or an earlier process made it: nobody knows what it holds.
                 filter.digest.clear();
             }

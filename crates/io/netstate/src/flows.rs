@@ -1,8 +1,10 @@
-//! Connections that the kernel remembers: forgets those of a mark.
+//! Connections that the kernel remembers: forgets those of a mark, and counts all.
 //!
 //! A connection keeps the translation it began with. One that never pauses would keep it for ever.
+//! Where the kernel has no room for more, new ones are dropped without a word.
 
 use std::io;
+use std::path::Path;
 
 use crate::error::Error;
 use crate::kernel::Kernel;
@@ -15,7 +17,27 @@ const MARK: u16 = 8;
 /// Which bits of it count.
 const MASK: u16 = 21;
 
+/// Where the kernel tells how many it remembers, and how many it may.
+const COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
+const LIMIT: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
+
+/// How many connections a namespace remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// So many.
+    pub count: u64,
+    /// And no more than that.
+    pub limit: u64,
+}
+
 impl Kernel {
+    /// How many connections are remembered; nothing where the kernel does not tell.
+    pub async fn remembered(&self) -> Result<Option<Remembered>, Error> {
+        let read = |path: &str| std::fs::read_to_string(Path::new(path)).ok()?.trim().parse().ok();
+        let look = move || Some(Remembered { count: read(COUNT)?, limit: read(LIMIT)? });
+        self.namespace.run(look).await
+    }
+
     /// Forgets the connections of a mark.
     pub(crate) async fn forget_flows(&self, mark: u32) -> Result<(), Error> {
         let these = [(MARK, mark), (MASK, u32::MAX)];

@@ -19,6 +19,7 @@ mod observe;
 
 pub use self::changes::Changes;
 pub use self::error::Error;
+pub use self::flows::Remembered;
 pub use self::kernel::Kernel;
 pub use self::namespace::Namespace;
 pub use self::observe::{Observed, Uplink};

@@ -92,9 +92,13 @@ fn make(path: &Path) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     File::create(path)?;
-    unshare(CloneFlags::CLONE_NEWNET)?;
-    mount(Some(OWN), path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
-    Ok(())
+    let kept = unshare(CloneFlags::CLONE_NEWNET)
+        .and_then(|()| mount(Some(OWN), path, None::<&str>, MsFlags::MS_BIND, None::<&str>));
+    if kept.is_err() {
+        // A file that stands for nothing would be in the way of whoever comes next.
+        let _ = fs::remove_file(path);
+    }
+    Ok(kept?)
 }
 
 /// Runs something on a thread that nobody else uses, before or after.

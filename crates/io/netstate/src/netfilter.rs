@@ -72,6 +72,8 @@ fn attributes(mut bytes: &[u8]) -> Attributes {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -82,5 +84,13 @@ mod tests {
         bytes.truncate(10);
         assert_eq!(attributes(&bytes), both[..1]);
         assert_eq!(attributes(&[1, 0, 0, 0, 0, 0]), vec![]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_stumble(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let found: usize = attributes(&bytes).iter().map(|(_, value)| HEAD + value.len()).sum();
+            prop_assert!(found <= bytes.len());
+        }
     }
 }

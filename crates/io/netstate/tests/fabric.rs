@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure is the test's failure")]
 
 #[path = "fabric/lab.rs"]
+#[expect(dead_code, reason = "each test needs some of it")]
 mod lab;
 
 use std::collections::BTreeSet;

@@ -141,6 +141,28 @@ fn rendering_twice_gives_the_same_text() {
 }
 
 #[test]
+fn only_virtual_kubelets_ask_for_addresses_unless_told_otherwise() {
+    let policies = |sets: &[&str]| -> Vec<Value> {
+        let documents = ours("", sets).unwrap().0.documents.into_iter();
+        let objects = documents.map(|document| document.object);
+        objects.filter(|object| object["kind"] == "NetworkPolicy").collect()
+    };
+    let policy = &policies(&[])[0]["spec"];
+    assert_eq!(policy["podSelector"]["matchLabels"]["app.kubernetes.io/name"], "network-manager");
+    let ports = |rule: &Value| rule["ports"].to_string().contains("6000");
+    let rules: Vec<&Value> = policy["ingress"].as_array().unwrap().iter().collect();
+    let asking: Vec<&&Value> = rules.iter().filter(|rule| ports(rule)).collect();
+    assert_eq!(asking.len(), 1, "{policy}");
+    let from = asking[0]["from"].as_array().unwrap();
+    assert_eq!(from.len(), 1, "{policy}");
+    let tenants = from[0]["namespaceSelector"].to_string();
+    assert!(tenants.contains("discovery.liqo.io/tenant-namespace"), "{tenants}");
+    let callers = &from[0]["podSelector"]["matchLabels"]["app.kubernetes.io/name"];
+    assert_eq!(callers, "virtual-kubelet");
+    assert!(policies(&["networkManager.restrictCallers=false"]).is_empty());
+}
+
+#[test]
 fn helm_has_nothing_to_say_about_the_chart() {
     for values in ["", IDENTITY] {
         let folder = tempfile::tempdir().unwrap();

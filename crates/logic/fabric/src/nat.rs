@@ -67,11 +67,8 @@ pub fn gateway(peers: &BTreeMap<ClusterId, Peer>, mtu: u32) -> Filter {
             let known = known.join(", ");
             chain.line(format_args!("oifname {tunnel} ip daddr != {{ {known} }} counter drop"));
         }
-        let segment = mtu.saturating_sub(TCP_HEADERS);
         for side in ["iifname", "oifname"] {
-            chain.line(format_args!(
-                "{side} {tunnel} tcp flags & (syn | rst) == syn tcp option maxseg size set {segment}"
-            ));
+            clamp(chain, side, &tunnel, mtu);
         }
     });
     script.base("arrival", "filter hook input priority filter", |chain| {
@@ -131,33 +128,47 @@ fn of_peer(script: &mut Script, peer: &Peer) {
     });
 }
 
-/// The filter of a node: the overlay is trusted, and peers do not reach the node by an address that
-/// it has in the network of pods.
-pub fn node(peers: &BTreeMap<ClusterId, Peer>) -> Filter {
+/// The filter of a node: the overlay is trusted and takes segments that fit, and peers do not reach
+/// the node by an address that it has in the network of pods, nor what its ports lead to.
+pub fn node(peers: &BTreeMap<ClusterId, Peer>, mtu: u32) -> Filter {
     let mut script = Script::default();
     let overlay = quoted(link::OVERLAY);
-    let entries = [link::OVERLAY, link::HOST_VETH].map(quoted).join(", ");
     let own: BTreeSet<Ipv4Net> = peers.values().map(|peer| peer.own_pods).collect();
     let own: Vec<String> = own.iter().map(ToString::to_string).collect();
     let remote: BTreeSet<Ipv4Net> = peers.values().flat_map(Peer::networks).collect();
     let remote: Vec<String> = remote.iter().map(ToString::to_string).collect();
+    let (own, remote) = (own.join(", "), remote.join(", "));
+    // Whichever way it came: networks of pods have ways of their own between nodes.
+    let from_peers = format!("ip saddr {{ {remote} }}");
+    // Who proxies services has led it elsewhere by now.
+    let to_ports =
+        format!("{from_peers} ct status dnat ct original ip daddr {{ {own} }} counter drop");
     script.base("arrival", "filter hook input priority filter", |chain| {
-        if !remote.is_empty() {
-            let (remote, own) = (remote.join(", "), own.join(", "));
-            chain.line(format_args!(
-                "iifname {{ {entries} }} ip saddr {{ {remote} }} ip daddr {{ {own} }} \
-                 ct state new counter drop"
-            ));
+        if !peers.is_empty() {
+            chain.line(format_args!("{from_peers} ip daddr {{ {own} }} ct state new counter drop"));
+            chain.line(&to_ports);
         }
         chain.line(format_args!("iifname {overlay} accept"));
     });
     script.base("crossing", "filter hook forward priority filter", |chain| {
+        if !peers.is_empty() {
+            chain.line(&to_ports);
+        }
+        clamp(chain, "oifname", &overlay, mtu);
         chain.line(format_args!("iifname {overlay} accept"));
     });
     script.base("departure", "filter hook output priority filter", |chain| {
         chain.line(format_args!("oifname {overlay} accept"));
     });
     script.finish(BTreeSet::new())
+}
+
+/// Tells TCP the size of segments that fits, wherever a connection begins.
+fn clamp(chain: &mut Chain<'_>, side: &str, link: &str, mtu: u32) {
+    let segment = mtu.saturating_sub(TCP_HEADERS);
+    chain.line(format_args!(
+        "{side} {link} tcp flags & (syn | rst) == syn tcp option maxseg size set {segment}"
+    ));
 }
 
 /// What marks the connections of a peer; another one as soon as they are translated in another way.

@@ -100,7 +100,7 @@ pub fn desired<'a>(
     if is_gateway {
         lead_back(&mut state, places, settings);
     }
-    state.filter = Some(nat::node(&peers));
+    state.filter = Some(nat::node(&peers, settings.mtu));
     NodeState { state, routed, refused }
 }
 

@@ -255,6 +255,9 @@ fn port(spec: &TunnelEndpointSpec) -> Result<u16, Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
     use crate::fixtures::{InWords as _, MILAN, ROME, endpoint, mapping};
 
@@ -325,6 +328,68 @@ mod tests {
         mapping.cluster_mappings.insert("10.94.0.9".to_owned(), "10.201.0.5".to_owned());
         let there = "10.93.0.0/16".parse().unwrap();
         assert_eq!(shown(&mapping, there).len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn those_that_are_admitted_have_no_address_in_common_with_anybody(
+            asked in prop::collection::vec((any_network(), any_network(), any_network()), 0..6)
+        ) {
+            let ground = Ground { networks: vec!["172.30.0.0/24".parse().unwrap()] };
+            let endpoints: Vec<TunnelEndpoint> = asked.iter().enumerate().map(|(number, asked)| {
+                let id = format!("2cb4110a-c5e6-4a52-851d-d0e0d86c917{number}");
+                let endpoint = endpoint(&id, &format!("p{number}"));
+                endpoint.pods(&asked.0, "None").externals(&asked.1, "None").known_there_as(&asked.2)
+            }).collect();
+            let (peers, refused) = admit(&endpoints, &BTreeMap::new(), &ground);
+            prop_assert_eq!(peers.len() + refused.len(), endpoints.len());
+            let mut taken: Vec<Ipv4Net> = reserved().into_iter().map(|(net, _)| net).collect();
+            taken.extend(&ground.networks);
+            taken.extend(["10.200.0.0/16", "10.95.0.0/16"].map(|net| net.parse::<Ipv4Net>().unwrap()));
+            for network in peers.values().flat_map(Peer::networks) {
+                let common = taken.iter().find(|other| other.contains(&network) || network.contains(*other));
+                prop_assert_eq!(common, None, "{}", network);
+                taken.push(network);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_stumble(
+            texts in prop::collection::vec(prop::option::weighted(0.2, any_text()), 11)
+        ) {
+            let mut spec = endpoint(MILAN, "milan").spec;
+            let [mut key, mut port] =
+                ["publicKey", "port"].map(|name| spec.backend_config[name].clone());
+            let fields = [
+                &mut spec.cluster_identity.cluster_id,
+                &mut spec.cluster_identity.cluster_name,
+                &mut spec.local_pod_cidr,
+                &mut spec.local_nat_pod_cidr,
+                &mut spec.local_nat_external_cidr,
+                &mut spec.remote_pod_cidr,
+                &mut spec.remote_nat_pod_cidr,
+                &mut spec.remote_external_cidr,
+                &mut spec.endpoint_ip,
+                &mut key,
+                &mut port,
+            ];
+            for (field, text) in fields.into_iter().zip(texts) {
+                *field = text.unwrap_or_else(|| field.clone());
+            }
+            spec.backend_config.extend([("publicKey".to_owned(), key), ("port".to_owned(), port)]);
+            let _ = read(&spec);
+        }
+    }
+
+    fn any_text() -> impl Strategy<Value = String> {
+        prop_oneof![any_network(), "None|[0-9./:a-z-]{0,24}", ".{0,12}"]
+    }
+
+    fn any_network() -> impl Strategy<Value = String> {
+        let firsts = vec!["10.200", "10.95", "10.51", "10.52", "172.30", "127.0", "224.0", "11.0"];
+        let lengths = vec![8, 12, 16, 17, 24, 30, 32];
+        (select(firsts), 0..4_u8, select(lengths))
+            .prop_map(|(first, third, length)| format!("{first}.{third}.0/{length}"))
     }
 
     fn read(spec: &TunnelEndpointSpec) -> Result<(), Refusal> {

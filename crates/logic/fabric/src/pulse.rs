@@ -183,6 +183,8 @@ pub const NO_LATENCY: &str = "N/A";
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::fixtures::MILAN;
 
@@ -250,6 +252,34 @@ mod tests {
     fn latencies_read_as_people_know_them() {
         for (micros, text) in [(526, "526\u{3bc}s"), (1000, "1ms"), (25_900, "25ms")] {
             assert_eq!(latency_text(SignedDuration::from_micros(micros)), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_stumble(bytes in prop::collection::vec(any::<u8>(), 0..LONGEST)) {
+            if let Some(answer) = Message::decode(&bytes).and_then(Message::answer) {
+                prop_assert!(answer.encode().len() <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn no_answer_comes_before_its_question(
+            time in "[0-9TZ:.+-]{0,30}|[+-]?[0-9]{4,6}-[0-1][0-9]-[0-3][0-9]T[0-2][0-9]:00:00(Z|[+-]23:59)",
+            id in ".{0,40}",
+            kind in "PING|PONG|pong|",
+        ) {
+            let text = serde_json::json!({ "clusterID": id, "msgType": kind, "timeStamp": time });
+            let Some(message) = Message::decode(text.to_string().as_bytes()) else {
+                return Ok(());
+            };
+            let mut pulse = Pulse::new(Ipv4Addr::LOCALHOST, at(0.0));
+            if pulse.hear(&message, at(1.0)) {
+                prop_assert!(pulse.usual().is_some_and(|latency| !latency.is_negative()));
+                let shown = latency_text(pulse.usual().unwrap_or_default());
+                prop_assert!(read_latency(&shown).is_some(), "{}", shown);
+            }
+            prop_assert_eq!(message.clone().answer().is_some(), message.kind == MessageKind::Ping);
         }
     }
 

@@ -132,6 +132,8 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::fixtures::{at_rome, golden, networks as nets};
 
@@ -197,6 +199,43 @@ mod tests {
         {
             assert!(!is_endpoint(text), "{text}");
         }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_stumble_and_what_it_believes_is_sane(
+            [pods, externals] in [any_text(), any_text()],
+            endpoint in any_text(),
+            [port, key, backend] in [any_text(), any_text(), "wireguard|.{0,9}".boxed()],
+        ) {
+            let mut told = golden(at_rome::REPLICA).spec;
+            (told.pod_cidr, told.external_cidr, told.endpoint_ip) = (pods, externals, endpoint);
+            let check = |told: &NetworkConfigSpec| {
+                if let Ok(networks) = networks(told) {
+                    for network in [networks.pod, networks.external] {
+                        prop_assert!(sanity::check(network).is_ok(), "{}", network);
+                    }
+                    prop_assert!(is_endpoint(&told.endpoint_ip));
+                }
+                Ok(())
+            };
+            check(&told)?;
+            told.backend_config.insert(secret::TUNNEL_PORT.to_owned(), port.clone());
+            told.backend_config.insert(secret::WIREGUARD_PUBLIC_KEY.to_owned(), key);
+            told.backend_type = backend;
+            check(&told)?;
+            let status = NetworkConfigStatus {
+                processed: true,
+                pod_cidr_nat: Some(told.pod_cidr),
+                external_cidr_nat: Some(port),
+            };
+            let _ = answered(Some(&status));
+        }
+    }
+
+    fn any_text() -> BoxedStrategy<String> {
+        let network = "([0-9]{1,3}\\.){3}[0-9]{1,3}(/[0-9]{1,2})?";
+        prop_oneof![Just("10.60.0.0/16".to_owned()), network, "None|[0-9]{1,6}", ".{0,20}"].boxed()
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct Args {
     pub retry_period: Duration,
 
     /// Largest packet of tunnels; smaller where the network of the node asks for it
-    #[arg(long = "gateway.mtu", default_value_t = 1440, value_name = "BYTES")]
+    #[arg(long = "gateway.mtu", env = "LIQO_MTU", default_value_t = 1440, value_name = "BYTES")]
     pub mtu: u16,
 
     /// Port of the tunnels

@@ -24,6 +24,7 @@ use liqo_replication::patch;
 use serde_json::{Value, json};
 use tracing::info;
 
+use crate::crowd::Crowd;
 use crate::error::Error;
 use crate::heart::Heart;
 use crate::metrics::Meters;
@@ -58,6 +59,7 @@ pub(crate) struct Keeper {
     pub events: Events,
     pub whereabouts: tokio::sync::Mutex<Whereabouts>,
     pub peers: Mutex<BTreeMap<ClusterId, Peer>>,
+    pub crowd: Crowd,
 }
 
 impl Keeper {
@@ -96,8 +98,15 @@ impl Keeper {
     /// Shows metrics as they are now.
     pub async fn measure(&self) -> Result<(), Error> {
         let states = self.site.peers().await?;
-        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.meters.show(&peers, &states, &self.heart);
+        {
+            // Held, so that nothing is shown of a peer that is being forgotten.
+            let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            self.meters.show(&peers, &states, &self.heart);
+        }
+        if let Some(remembered) = self.site.remembered().await? {
+            self.meters.show_connections(remembered);
+            self.crowd.look(remembered);
+        }
         Ok(())
     }
 

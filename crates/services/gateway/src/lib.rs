@@ -11,6 +11,7 @@
 //! Replicas that stand by have their place in the kernel already, and do nothing with it.
 
 mod args;
+mod crowd;
 mod error;
 mod heart;
 mod keeper;
@@ -51,6 +52,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::args::{Args, Carrier};
+use self::crowd::Crowd;
 pub use self::error::Error;
 use self::heart::Heart;
 use self::keeper::{Keeper, Sources};
@@ -155,6 +157,7 @@ async fn work(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Er
         events: Events::new(client.clone(), event::from_gateway(args.pod_ip.into())),
         whereabouts: tokio::sync::Mutex::new(Whereabouts::default()),
         peers: Mutex::new(BTreeMap::new()),
+        crowd: Crowd::default(),
     });
     let keep = || keep(Arc::clone(&keeper), touched.clone(), args, stop);
     if !args.leader_elect {
@@ -195,6 +198,7 @@ async fn keep(keeper: Arc<Keeper>, touched: Receiver<()>, args: &Args, stop: &Ca
         return;
     }
     info!(address = %args.pod_ip, "Active");
+    keeper.meters.show_active();
     let key = Key::cluster(object::GATEWAY);
     let first = stream::once(std::future::ready(()));
     let latency = stream::unfold(interval(args.latency_interval), async |mut ticks| {

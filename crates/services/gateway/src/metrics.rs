@@ -9,6 +9,7 @@ use liqo_api::names::{Cluster, ClusterId};
 use liqo_fabric::peer::Peer;
 use liqo_fabric::pulse::Health;
 use liqo_kit::metrics::Metrics;
+use liqo_netstate::Remembered;
 use liqo_tunnel::{Driver, PeerState, PublicKey};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -38,6 +39,9 @@ pub(crate) struct Meters {
     latency: Family<PeerLabels, Gauge>,
     connected: Family<PeerLabels, Gauge>,
     implementation: Family<DriverLabels, Gauge>,
+    active: Gauge,
+    connections: Gauge,
+    connections_limit: Gauge,
 }
 
 impl Meters {
@@ -64,7 +68,33 @@ impl Meters {
                 implementation,
                 Family::default(),
             ),
+            active: metrics.register(
+                "gateway_is_active",
+                "Whether this gateway is active, or stands by",
+                Gauge::default(),
+            ),
+            connections: metrics.register(
+                "gateway_connections",
+                "Connections of pods that pass the gateway",
+                Gauge::default(),
+            ),
+            connections_limit: metrics.register(
+                "gateway_connections_limit",
+                "Connections for which the kernel has room",
+                Gauge::default(),
+            ),
         }
+    }
+
+    /// Shows that this gateway is the active one.
+    pub fn show_active(&self) {
+        self.active.set(1);
+    }
+
+    /// Shows how many connections pass, and how many could.
+    pub fn show_connections(&self, Remembered { count, limit }: Remembered) {
+        self.connections.set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.connections_limit.set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
     /// Shows who carries the packets.

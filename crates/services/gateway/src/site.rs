@@ -15,7 +15,7 @@ use liqo_fabric::owned::Scope;
 use liqo_fabric::peer::{Ground, Peer};
 use liqo_fabric::plan::{Shown, plan};
 use liqo_fabric::state::State;
-use liqo_netstate::{Changes, Kernel, Namespace, Uplink};
+use liqo_netstate::{Changes, Kernel, Namespace, Observed, Remembered, Uplink};
 use liqo_tunnel::{Driver, PeerState, PrivateKey, PublicKey, Tunnel};
 use tokio::net::UdpSocket;
 use tokio::sync::Mutex;
@@ -106,13 +106,9 @@ impl Site {
         let none = BTreeMap::new();
         let outside = self.outside.observe(&Scope::gateway_outside(), &none).await?;
         let inside = self.inside.observe(&Scope::gateway_inside(), &none).await?;
-        let ends = Ends {
-            node: outside.macs.get(link::HOST_VETH).copied(),
-            gateway: inside.macs.get(link::GATEWAY_VETH).copied(),
-        };
         let endpoints = endpoints.iter().map(AsRef::as_ref);
         let mappings = mappings.iter().map(AsRef::as_ref);
-        Ok(gateway::desired(endpoints, mappings, &self.settings, ends))
+        Ok(gateway::desired(endpoints, mappings, &self.settings, ends(&outside, &inside)))
     }
 
     /// Makes these the far ends of the tunnel.
@@ -142,6 +138,11 @@ impl Site {
             Some(tunnel) => Ok(tunnel.peers().await?),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// How many connections pass; nothing where the kernel does not tell.
+    pub async fn remembered(&self) -> Result<Option<Remembered>, Error> {
+        Ok(self.inside.remembered().await?)
     }
 
     /// Who carries the packets.
@@ -197,28 +198,41 @@ pub(crate) async fn preview(
     endpoints: &[Arc<TunnelEndpoint>],
     mappings: &[Arc<NatMapping>],
 ) -> Result<String, Error> {
-    let outside = Kernel::open(node.clone(), None).await?;
+    // Before a gateway has run here, there is none.
+    let namespace = Namespace::open(&args.netns).ok();
+    let outside = Kernel::open(node.clone(), namespace.clone()).await?.trusting();
+    let inside = match namespace {
+        Some(namespace) => Some(Kernel::open(namespace, Some(node.clone())).await?.trusting()),
+        None => None,
+    };
     let [outer, inner] = [Scope::gateway_outside(), Scope::gateway_inside()];
     let settings = settings(&outside, args).await?;
     let endpoints = endpoints.iter().map(AsRef::as_ref);
     let mappings = mappings.iter().map(AsRef::as_ref);
-    let want = gateway::desired(endpoints, mappings, &settings, Ends::default());
-    let have = outside.observe(&outer, &BTreeMap::new()).await?;
-    let mut text = format!("on the node:\n{}", Shown(&plan(&outer, &want.outside, &have.state)));
-    let inside = match Namespace::open(&args.netns) {
-        Ok(namespace) => {
-            let kernel = Kernel::open(namespace, None).await?;
-            kernel.observe(&inner, &want.inside.settings).await?.state
-        }
-        Err(_) => State::default(),
+    let asked = gateway::desired([], [], &settings, Ends::default()).inside.settings;
+    let have_outside = outside.observe(&outer, &BTreeMap::new()).await?;
+    let have_inside = match &inside {
+        Some(inside) => inside.observe(&inner, &asked).await?,
+        None => Observed::default(),
     };
-    let steps = plan(&inner, &want.inside, &inside);
+    let want = gateway::desired(endpoints, mappings, &settings, ends(&have_outside, &have_inside));
+    let steps = plan(&outer, &want.outside, &have_outside.state);
+    let mut text = format!("on the node:\n{}", Shown(&steps));
+    let steps = plan(&inner, &want.inside, &have_inside.state);
     // Writing to a string cannot fail.
     let _ = write!(text, "in the gateway:\n{}", Shown(&steps));
     for ((namespace, name), refusal) in &want.refused {
         let _ = writeln!(text, "! nothing for {namespace}/{name}: {refusal}");
     }
     Ok(text)
+}
+
+/// The hardware addresses of the cable, as far as there is one.
+fn ends(outside: &Observed, inside: &Observed) -> Ends {
+    Ends {
+        node: outside.macs.get(link::HOST_VETH).copied(),
+        gateway: inside.macs.get(link::GATEWAY_VETH).copied(),
+    }
 }
 
 /// Removes what a gateway that was killed has left, and nothing else.

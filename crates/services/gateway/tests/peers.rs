@@ -61,16 +61,10 @@ async fn gateways_connect_tell_how_it_goes_and_leave_nothing_behind() {
         node.is_some_and(|node| node == "127.88.0.7")
     };
     until("the Service says where it is", &services, "liqo-gateway", annotated).await.unwrap();
-    let metric = format!(
-        "liqo_peer_is_connected{{driver=\"wireguard\",device=\"liqo.tunnel\",\
-         cluster_id=\"{MILAN}\",cluster_name=\"milan\"}} 1"
-    );
-    let measured = async {
-        while !rome_gateway.metrics.text().unwrap().contains(&metric) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(30), measured).await.unwrap();
+    rome_gateway.measures(MILAN, "milan").await;
+    let args = one.args("gateway-a", 7, 35871);
+    let text = preview(&rome.client(), &one.node(), &args).await.unwrap();
+    assert_eq!(text, "on the node:\nnothing to do\nin the gateway:\nnothing to do\n");
 
     // What somebody removes comes back, tunnels included.
     one.inside("ip link del liqo.tunnel").unwrap();
@@ -96,6 +90,19 @@ async fn gateways_connect_tell_how_it_goes_and_leave_nothing_behind() {
     let oslo = until("it is refused", &tunnels(&rome.client(), "oslo"), "oslo", refused).await;
     assert_eq!(oslo.unwrap().unwrap().status.unwrap().gateway_ip, None);
 
+    // A gateway that listens elsewhere is followed by what is told of it: it calls nobody itself.
+    milan_gateway.stop().await.unwrap();
+    move_to(&tunnels(&milan.client(), "rome"), "rome", 9).await;
+    let milan_gateway = Running::again(&milan, &other, "gateway-a", 8, 35873).await;
+    move_to(&tunnels(&rome.client(), "milan"), "milan", 35873).await;
+    let is_there = |tunnel: Option<&TunnelEndpoint>| {
+        let connection = tunnel.and_then(|tunnel| tunnel.status.as_ref()?.connection.as_ref());
+        let port = connection.and_then(|one| one.peer_configuration.get("port"));
+        port.is_some_and(|port| port == "35873") && is_connected(tunnel)
+    };
+    let tunnel = tunnels(&rome.client(), "milan");
+    until("the peer is followed", &tunnel, "milan", is_there).await.unwrap();
+
     // A peer that goes is gone on both sides, whoever else waited for nodes that are no more.
     let tunnels = tunnels(&rome.client(), "milan");
     let stale = json!({ "metadata": { "finalizers": [finalizer::GATEWAY, finalizer::route(Ipv4Addr::new(172, 30, 0, 9))] } });
@@ -103,6 +110,8 @@ async fn gateways_connect_tell_how_it_goes_and_leave_nothing_behind() {
     tunnels.delete("milan", &DeleteParams::default()).await.unwrap();
     until("the tunnel is gone", &tunnels, "milan", |tunnel| tunnel.is_none()).await.unwrap();
     assert!(!one.dump().contains("10.51."), "{}", one.dump());
+    let measured = rome_gateway.metrics.text().unwrap();
+    assert!(!measured.contains("cluster_name=\"milan\""), "{measured}");
 
     rome_gateway.stop().await.unwrap();
     milan_gateway.stop().await.unwrap();
@@ -113,7 +122,8 @@ async fn gateways_connect_tell_how_it_goes_and_leave_nothing_behind() {
 
 #[tokio::test]
 async fn one_that_stands_by_takes_over_from_one_that_is_gone() {
-    let (first, second) = (Lab::new("first"), Lab::new("second"));
+    let (first, mut second) = (Lab::new("first"), Lab::new("second"));
+    second.is_shared();
     let plane = plane().await;
     let client = plane.client();
     let one = Running::start(&plane, &first, "gateway-a", 17, 35881).await;
@@ -131,6 +141,9 @@ async fn one_that_stands_by_takes_over_from_one_that_is_gone() {
     until("the second stands by", &pods, "gateway-b", |pod| role(pod) == Some("standby"))
         .await
         .unwrap();
+    let is_active =
+        |gateway: &Running| gateway.metrics.text().unwrap().contains("liqo_gateway_is_active 1\n");
+    assert!(is_active(&one) && !is_active(&other));
     // Time for it to notice the first one.
     other.watches().await;
 
@@ -141,14 +154,17 @@ async fn one_that_stands_by_takes_over_from_one_that_is_gone() {
     .await
     .unwrap();
     until("it says so", &pods, "gateway-b", |pod| role(pod) == Some("active")).await.unwrap();
+    assert!(is_active(&other));
     until("of the other, too", &pods, "gateway-a", |pod| role(pod) == Some("standby"))
         .await
         .unwrap();
 
     let held = leases.get("1d5hml1.gateway.net.liqo.io").await.unwrap();
     let before = held.spec.unwrap().holder_identity.unwrap();
-    // One that is started again in its pod does not wait for its forerunner.
+    // One that is started again in its pod does not wait for its forerunner, and removes what that
+    // left, and nothing else.
     other.kill().await;
+    assert!(second.netns.exists() && second.dump().contains("liqo.host"), "{}", second.dump());
     let again = Running::again(&plane, &second, "gateway-b", 18, 35882).await;
     until("it leads again", &leases, "1d5hml1.gateway.net.liqo.io", |lease| {
         let holder = lease.and_then(|lease| lease.spec.as_ref()?.holder_identity.clone());
@@ -157,6 +173,8 @@ async fn one_that_stands_by_takes_over_from_one_that_is_gone() {
     .await
     .unwrap();
     again.stop().await.unwrap();
+    assert_eq!(second.dump(), second.before);
+    assert!(!second.netns.exists());
 }
 
 #[tokio::test]
@@ -192,6 +210,21 @@ impl Lab {
         let mut lab = Self { path, netns, before: String::new() };
         lab.before = lab.dump();
         lab
+    }
+
+    /// Others have something there, too.
+    fn is_shared(&mut self) {
+        for line in [
+            "ip link add liqo-lookalike type veth peer name eth1",
+            "ip route add blackhole 10.99.0.0/16 table 18952",
+            "ip rule add to 10.99.0.0/16 lookup 99",
+            "nft add table ip other",
+            "nft add chain ip other c { type filter hook forward priority 0 ; }",
+            "nft add table inet liqo",
+        ] {
+            self.on_node(line);
+        }
+        self.before = self.dump();
     }
 
     fn node(&self) -> Namespace {
@@ -231,14 +264,15 @@ impl Lab {
             "ip neigh show nud permanent",
             "nft list ruleset",
         ];
-        let run = |line: &str| {
-            let mut words = vec![format!("--net={}", self.path.display())];
-            words.extend(line.split(' ').map(str::to_owned));
-            let output = Command::new("nsenter").args(words).output().unwrap();
-            assert!(output.status.success(), "{line}");
-            format!("# {line}\n{}", String::from_utf8(output.stdout).unwrap())
-        };
-        commands.map(run).concat()
+        commands.map(|line| format!("# {line}\n{}", self.on_node(line))).concat()
+    }
+
+    fn on_node(&self, line: &str) -> String {
+        let mut words = vec![format!("--net={}", self.path.display())];
+        words.extend(line.split(' ').map(str::to_owned));
+        let output = Command::new("nsenter").args(words).output().unwrap();
+        assert!(output.status.success(), "{line}");
+        String::from_utf8(output.stdout).unwrap()
     }
 }
 
@@ -319,6 +353,36 @@ impl Running {
         tokio::time::timeout(limit, connected).await.expect(&self.address);
     }
 
+    /// Waits until it shows all that it measures of a peer that answers.
+    async fn measures(&self, id: &str, name: &str) {
+        let labels = format!(
+            "{{driver=\"wireguard\",device=\"liqo.tunnel\",cluster_id=\"{id}\",\
+             cluster_name=\"{name}\"}} "
+        );
+        let shows = |metric: &str| {
+            let text = self.metrics.text().unwrap();
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(&labels));
+            line.is_some_and(|value| value.parse::<u64>().is_ok_and(|value| value > 0))
+        };
+        let metrics = [
+            "liqo_peer_is_connected",
+            "liqo_peer_latency_us",
+            "liqo_peer_receive_bytes_total",
+            "liqo_peer_transmit_bytes_total",
+        ];
+        let measured = async {
+            while !metrics.into_iter().all(shows) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let limit = std::time::Duration::from_secs(30);
+        let in_time = tokio::time::timeout(limit, measured).await;
+        assert!(in_time.is_ok(), "{}", self.metrics.text().unwrap());
+        let text = self.metrics.text().unwrap();
+        assert!(text.contains("liqo_gateway_connections_limit "), "{text}");
+    }
+
     async fn stop(self) -> Result<(), Error> {
         self.stop.cancel();
         self.task.await.unwrap()
@@ -358,6 +422,12 @@ where
     K: kube::Resource + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
 {
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+}
+
+/// Has a peer be looked for at another port.
+async fn move_to(tunnels: &Api<TunnelEndpoint>, name: &str, port: u16) {
+    let change = json!({ "spec": { "backend_config": { "port": port.to_string() } } });
+    tunnels.patch(name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
 }
 
 async fn key(client: &Client) -> String {

@@ -154,6 +154,7 @@ fn text(status: StatusCode, text: &str) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -198,6 +199,38 @@ mod tests {
         assert!(answer.ends_with("send CONNECT\n"), "{answer}");
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_bytes_reach_the_api_server_without_connect(
+            bytes in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..300),
+                "[A-Z]{1,9} [!-~]{0,30} HTTP/[0-9]\\.[0-9]\r\n([!-~]{0,20}\r\n){0,3}\r\n"
+                    .prop_map(String::into_bytes),
+            ]
+        ) {
+            prop_assume!(!bytes.starts_with(b"CONNECT "));
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let (is_served, is_there) = runtime.block_on(async {
+                let api_server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let proxy = proxy_to(&api_server.local_addr().unwrap().to_string()).await;
+                let mut peer = TcpStream::connect(proxy).await.unwrap();
+                // It may have heard enough before the end.
+                let _ = peer.write_all(&bytes).await;
+                let _ = peer.shutdown().await;
+                let mut answer = Vec::new();
+                let _ = peer.read_to_end(&mut answer).await;
+                // Whoever comes next is served.
+                let next = say_to(proxy, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+                let is_there = next.await.starts_with("HTTP/1.1 405");
+                (timeout(Duration::ZERO, api_server.accept()).await.is_ok(), is_there)
+            });
+            prop_assert!(is_there);
+            prop_assert!(!is_served);
+        }
+    }
+
     async fn proxy_to(api_server: &str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -207,7 +240,11 @@ mod tests {
     }
 
     async fn say(api_server: &str, words: &str) -> String {
-        let mut peer = TcpStream::connect(proxy_to(api_server).await).await.unwrap();
+        say_to(proxy_to(api_server).await, words).await
+    }
+
+    async fn say_to(proxy: SocketAddr, words: &str) -> String {
+        let mut peer = TcpStream::connect(proxy).await.unwrap();
         peer.write_all(words.as_bytes()).await.unwrap();
         let mut answer = String::new();
         peer.read_to_string(&mut answer).await.unwrap();

@@ -18,7 +18,12 @@ pub struct Args {
     pub vni: u32,
 
     /// Largest packet of the overlay; smaller where the network of the node asks for it
-    #[arg(long = "route.vxlan-mtu", default_value_t = 1440, value_name = "BYTES")]
+    #[arg(
+        long = "route.vxlan-mtu",
+        env = "LIQO_MTU",
+        default_value_t = 1440,
+        value_name = "BYTES"
+    )]
     pub mtu: u16,
 
     /// Port of the overlay

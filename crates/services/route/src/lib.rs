@@ -58,9 +58,12 @@ pub async fn run(args: Args) -> Result<(), service::Error> {
     service::run(object::ROUTE, &logs, async |service: Service| {
         let manners = Manners { component: object::ROUTE, limits: args.client };
         let client = manners.home(None).await?;
-        if !args.dry_run {
-            service.serve_metrics(&args.metrics_bind_addr).await?;
+        if args.dry_run {
+            let Service { tasks, stop, .. } = service;
+            return print_preview(Process { client, tasks, stop, node: Namespace::own()? }, &args)
+                .await;
         }
+        service.serve_metrics(&args.metrics_bind_addr).await?;
         let Service { tasks, stop, .. } = service;
         serve(Process { client, tasks, stop, node: Namespace::own()? }, args).await
     })
@@ -72,36 +75,13 @@ pub async fn serve(process: Process, args: Args) -> Result<(), Error> {
     let Process { client, tasks, stop, node } = process;
     // They end with this function: whatever is under way is safe to leave half-way.
     let tasks = tasks.child();
-    let kernel = Kernel::open(node, None).await?;
-    let settings = settings(&kernel, &args).await?;
-    info!(node = args.node_name, address = %args.pod_ip, mtu = settings.mtu, "Leading packets");
     let (touch, touched) = channel(());
-    let (endpoints, keys) = watch(Api::all(client.clone()), Config::default());
-    tasks.spawn("tunnels", drain(keys, touch.clone()));
-    let everywhere = Api::all(client.clone());
-    let (pods, keys) = watch_trimmed(everywhere, Config::default(), Backoff::default(), lean::trim);
-    tasks.spawn("pods", drain(keys, touch.clone()));
-    let keeper = Arc::new(Keeper {
-        events: Events::new(client.clone(), event::from_route(args.pod_ip.into())),
-        client,
-        namespace: args.pod_namespace.clone(),
-        pod: args.pod_name.clone(),
-        kernel,
-        settings,
-        endpoints,
-        pods,
-        touched: Arc::default(),
-        settled: tokio::sync::Mutex::default(),
-        told: Mutex::default(),
-    });
-    let ready = async {
-        let _ = tokio::join!(keeper.endpoints.wait_until_ready(), keeper.pods.wait_until_ready());
-    };
-    if stop.run_until_cancelled(ready).await.is_none() {
+    let kernel = Kernel::open(node, None).await?;
+    let keeper = Arc::new(keeper(client, &tasks, kernel, &args, &touch).await?);
+    let mtu = keeper.settings.mtu;
+    info!(node = args.node_name, address = %args.pod_ip, mtu, "Leading packets");
+    if stop.run_until_cancelled(ready(&keeper)).await.is_none() {
         return Ok(());
-    }
-    if args.dry_run {
-        return print_preview(&keeper).await;
     }
     let changes = keeper.kernel.changes(&Scope::node(), &[link::HOST_VETH]).await?;
     tasks.spawn("kernel", follow(changes, Arc::clone(&keeper.touched), touch));
@@ -122,9 +102,56 @@ pub async fn serve(process: Process, args: Args) -> Result<(), Error> {
 }
 
 #[expect(clippy::print_stdout, reason = "this is what was asked for")]
-async fn print_preview(keeper: &Keeper) -> Result<(), Error> {
-    print!("{}", keeper.preview().await?);
+async fn print_preview(process: Process, args: &Args) -> Result<(), Error> {
+    print!("{}", preview(process, args).await?);
     Ok(())
+}
+
+/// What would change in the kernel, in words; nothing when told to stop before that is known.
+pub async fn preview(process: Process, args: &Args) -> Result<String, Error> {
+    let Process { client, tasks, stop, node } = process;
+    let tasks = tasks.child();
+    let kernel = Kernel::open(node, None).await?.trusting();
+    let (touch, _touched) = channel(());
+    let keeper = keeper(client, &tasks, kernel, args, &touch).await?;
+    match stop.run_until_cancelled(ready(&keeper)).await {
+        Some(()) => keeper.preview().await,
+        None => Ok(String::new()),
+    }
+}
+
+/// One that keeps routes, and what it watches.
+async fn keeper(
+    client: Client,
+    tasks: &Tasks,
+    kernel: Kernel,
+    args: &Args,
+    touch: &Sender<()>,
+) -> Result<Keeper, Error> {
+    let settings = settings(&kernel, args).await?;
+    let (endpoints, keys) = watch(Api::all(client.clone()), Config::default());
+    tasks.spawn("tunnels", drain(keys, touch.clone()));
+    let everywhere = Api::all(client.clone());
+    let (pods, keys) = watch_trimmed(everywhere, Config::default(), Backoff::default(), lean::trim);
+    tasks.spawn("pods", drain(keys, touch.clone()));
+    Ok(Keeper {
+        events: Events::new(client.clone(), event::from_route(args.pod_ip.into())),
+        client,
+        namespace: args.pod_namespace.clone(),
+        pod: args.pod_name.clone(),
+        kernel,
+        settings,
+        endpoints,
+        pods,
+        touched: Arc::default(),
+        settled: tokio::sync::Mutex::default(),
+        told: Mutex::default(),
+    })
+}
+
+/// Waits until all that it watches has been seen.
+async fn ready(keeper: &Keeper) {
+    let _ = tokio::join!(keeper.endpoints.wait_until_ready(), keeper.pods.wait_until_ready());
 }
 
 async fn settings(kernel: &Kernel, args: &Args) -> Result<Settings, Error> {

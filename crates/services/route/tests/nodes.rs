@@ -14,7 +14,7 @@ use kube::{Api, Client, ResourceExt as _};
 use liqo_api::keys::finalizer;
 use liqo_api::net::TunnelEndpoint;
 use liqo_netstate::Namespace;
-use liqo_route::{Args, Error, Process, serve};
+use liqo_route::{Args, Error, Process, preview as look, serve};
 use liqo_testkit::{ControlPlane, eventually, until};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -83,11 +83,34 @@ async fn packets_are_led_to_the_gateway_and_back_and_no_trace_is_left() {
     };
     assert_eq!(from, ask.local_addr().unwrap());
 
-    // What somebody removes comes back.
-    other.run("ip rule del to 10.51.0.0/16 lookup 18952");
-    other.run("nft delete table ip liqo");
-    other.eventually_shows("from all to 10.51.0.0/16 lookup 18952");
-    other.eventually_shows("chain crossing");
+    // Whoever looks finds nothing to do, and what would be done on a node that nobody has touched.
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let text = preview(&client, &other).await;
+        if text == "nothing to do\n" {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{text}");
+    }
+    let fresh = Lab::new("c", 6);
+    let text = preview(&client, &fresh).await;
+    let overlay = "+ link liqo.vxlan: overlay 18952 on 172.30.0.6, port 4879, mtu 1340, up\n";
+    assert!(text.starts_with(overlay), "{text}");
+    assert!(text.contains("+ rule to 10.51.0.0/16 lookup 18952\n"), "{text}");
+    assert!(!fresh.dump().contains("18952"), "{}", fresh.dump());
+
+    // What somebody removes comes back before anybody notices.
+    for (damage, shown) in [
+        ("ip rule del to 10.51.0.0/16 lookup 18952", "from all to 10.51.0.0/16 lookup 18952"),
+        ("ip route flush table 18952", "10.51.0.0/16 via 240.30.0.2 dev liqo.vxlan table 18952"),
+        ("nft delete table ip liqo", "chain crossing"),
+        ("ip link del liqo.vxlan", "10.51.0.0/16 via 240.30.0.2 dev liqo.vxlan table 18952"),
+    ] {
+        let begin = Instant::now();
+        other.run(damage);
+        other.eventually_shows(shown);
+        assert!(begin.elapsed() < Duration::from_secs(2), "{damage}: {:?}", begin.elapsed());
+    }
 
     // A node that leaves is forgotten, and nobody waits for it.
     at_other.stop().await.unwrap();
@@ -147,6 +170,16 @@ impl Lab {
 
     fn address(&self) -> Ipv4Addr {
         Ipv4Addr::new(172, 30, 0, self.host)
+    }
+
+    fn args(&self) -> Args {
+        let words = [
+            "route",
+            "--route.vxlan-mtu=1340",
+            &format!("--pod-ip={}", self.address()),
+            &format!("--pod-name=route-{}", self.name),
+        ];
+        Line::parse_from(words).args
     }
 
     fn run(&self, line: &str) -> String {
@@ -209,21 +242,8 @@ impl Running {
             "app.kubernetes.io/instance": "another-release-route",
         });
         pod(client, "liqo", &name, &labels, &lab.address().to_string(), lab.host).await;
-        let args = Line::parse_from([
-            "route",
-            "--route.vxlan-mtu=1340",
-            &format!("--pod-ip={}", lab.address()),
-            &format!("--pod-name={name}"),
-        ])
-        .args;
         let stop = CancellationToken::new();
-        let process = Process {
-            client: client.clone(),
-            tasks: Arc::default(),
-            stop: stop.clone(),
-            node: Namespace::open(&lab.path).unwrap(),
-        };
-        let task = tokio::spawn(serve(process, args));
+        let task = tokio::spawn(serve(process(client, lab, &stop), lab.args()));
         let pods: Api<Pod> = Api::namespaced(client.clone(), "liqo");
         let told = |pod: Option<&Pod>| {
             pod.is_some_and(|pod| pod.annotations().contains_key("net.liqo.io/vxlan.mac.address"))
@@ -236,6 +256,17 @@ impl Running {
         self.stop.cancel();
         self.task.await.unwrap()
     }
+}
+
+fn process(client: &Client, lab: &Lab, stop: &CancellationToken) -> Process {
+    let node = Namespace::open(&lab.path).unwrap();
+    Process { client: client.clone(), tasks: Arc::default(), stop: stop.clone(), node }
+}
+
+/// What would change on a node.
+async fn preview(client: &Client, lab: &Lab) -> String {
+    let stop = CancellationToken::new();
+    look(process(client, lab, &stop), &lab.args()).await.unwrap()
 }
 
 async fn pod(client: &Client, space: &str, name: &str, labels: &Value, ip: &str, host: u8) {

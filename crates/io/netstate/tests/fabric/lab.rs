@@ -1,10 +1,10 @@
 //! Clusters in network namespaces: a pod, a node and a gateway each, gateways joined by a cable that
 //! stands for the tunnel.
 
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -67,6 +67,30 @@ impl Lab {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Runs something that reads a text; what it says if it is not content.
+    pub fn feed(&self, at: &Path, line: &str, text: &str) -> Result<(), String> {
+        let mut child = Command::new("nsenter")
+            .arg(format!("--net={}", at.display()))
+            .args(line.split(' '))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // One that has read enough to say no reads no more.
+        let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let refused = || format!("{line} of {}: {said}", self.prefix);
+        if output.status.success() { Ok(()) } else { Err(refused()) }
+    }
+
+    /// How many packets the rules of a chain have counted.
+    pub fn counted(&self, at: &Path, chain: &str) -> u64 {
+        let listing = self.run(at, &format!("nft list chain {chain}"));
+        let counts = listing.split("counter packets ").skip(1);
+        counts.map(|text| text.split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
     /// All that a namespace holds, without counters and times.
     pub fn dump(&self, at: &Path) -> String {
         let commands = [
@@ -112,6 +136,14 @@ impl Side {
         externals_here: "10.52.0.0/16",
         own_pods_there: "10.61.0.0/16",
         own_externals_there: "10.62.0.0/16",
+    };
+    pub const OSLO_SEEN_FROM_ROME: Self = Self {
+        id: "5a1f6e5e-9f3b-4a3e-8d8e-6d1c0b9a7f10",
+        name: "oslo",
+        pods_here: "10.71.0.0/16",
+        externals_here: "10.72.0.0/16",
+        own_pods_there: "10.81.0.0/16",
+        own_externals_there: "10.82.0.0/16",
     };
     pub const ROME_SEEN_FROM_MILAN: Self = Self {
         id: "41543714-6e17-4c7b-9bc9-70de7f7ae64f",
@@ -267,6 +299,21 @@ pub struct Place(pub PathBuf);
 /// A socket there.
 pub struct Socket(UdpSocket);
 
+/// A connection to one who sends everything back.
+pub struct Connection(TcpStream);
+
+impl Connection {
+    /// Sends so many bytes, and waits until they are back.
+    pub fn exchange(&self, size: usize) {
+        let mut writer = self.0.try_clone().unwrap();
+        let writing = thread::spawn(move || writer.write_all(&vec![7; size]).unwrap());
+        let mut bytes = vec![0; size];
+        (&self.0).read_exact(&mut bytes).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 7));
+        writing.join().unwrap();
+    }
+}
+
 /// Answers with the address that it is asked from, until it is dropped.
 pub struct Echo {
     stop: Arc<AtomicBool>,
@@ -317,16 +364,37 @@ impl Place {
         Echo { stop, thread: Some(thread) }
     }
 
+    /// A connection to one elsewhere who sends everything back.
+    pub fn connect(&self, other: &Self, listen: (Ipv4Addr, u16), to: &str) -> Connection {
+        let listener = other.within(move || TcpListener::bind(listen).unwrap());
+        thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            // It ends with the connection.
+            let _ = std::io::copy(&mut &stream, &mut &stream);
+        });
+        let to: SocketAddr = to.parse().unwrap();
+        let limit = Duration::from_secs(10);
+        let stream = self.within(move || TcpStream::connect_timeout(&to, limit).unwrap());
+        stream.set_read_timeout(Some(limit)).unwrap();
+        Connection(stream)
+    }
+
     fn bind(&self, address: SocketAddr) -> UdpSocket {
-        let path = self.0.clone();
-        let bound = thread::spawn(move || {
-            let file = std::fs::File::open(path).unwrap();
-            setns(file, CloneFlags::CLONE_NEWNET).unwrap();
+        self.within(move || {
             let socket = UdpSocket::bind(address).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
             socket
+        })
+    }
+
+    fn within<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let path = self.0.clone();
+        let thread = thread::spawn(move || {
+            let file = std::fs::File::open(path).unwrap();
+            setns(file, CloneFlags::CLONE_NEWNET).unwrap();
+            work()
         });
-        bound.join().unwrap()
+        thread.join().unwrap()
     }
 }
 

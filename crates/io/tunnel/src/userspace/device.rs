@@ -11,8 +11,9 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use crate::error::errno;
 
 /// How long to try for a name that is taken. A device that was closed a moment ago lives on while a
-/// program is being started, which holds for an instant all that its parent holds.
-const PATIENCE: usize = 20;
+/// program is being started, which holds for an instant all that its parent holds; on a machine that
+/// is busy, the instant is a long one.
+const PATIENCE: usize = 80;
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// A TUN device with offloads.

@@ -11,6 +11,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
     SockaddrStorage, bind, recvmsg, sendmsg, setsockopt, socket,
 };
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
 
 /// How much the kernel may keep for us, so that a burst is not lost while we are busy.
 const KERNEL_BUFFER: usize = 4 << 20;
@@ -50,6 +51,9 @@ impl Socket {
         let _ = setsockopt(&udp, RcvBufForce, &KERNEL_BUFFER);
         let _ = setsockopt(&udp, SndBufForce, &KERNEL_BUFFER);
         let _ = setsockopt(&udp, UdpGroSegment, &true);
+        // Routers may cut what is too long for the way. Otherwise it would have to be told to us, and
+        // many a firewall keeps that back.
+        let _ = set_ip_mtu_discover(&udp, Ipv4PathMtuDiscovery::DONT);
         Ok(Self { udp, mapped, trains: AtomicBool::new(true) })
     }
 

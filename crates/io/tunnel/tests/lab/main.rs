@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "what sixteen peers cost is worth a line")]
 
 mod namespaces;
+mod rights;
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,7 +16,7 @@ use liqo_tunnel::{
     Driver, Error, Implementation, Peer, PeerState, PrivateKey, PublicKey, Settings, Tunnel,
 };
 
-use self::namespaces::{Namespace, Wire, block_on, ip, outer};
+use self::namespaces::{Namespace, Narrows, Wire, block_on, ip, outer};
 
 /// How long anything may take before it counts as broken.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -337,6 +338,38 @@ fn the_device_takes_no_longer_packet_than_its_mtu() {
     assert!(comes_back(pair.host(0), place, &pattern(fits + 1)));
     assert!(namespaces::fragments(pair.host(0)) >= before + 2);
     stop(pair.host(0), place);
+}
+
+#[test]
+fn large_requests_pass_where_the_way_is_narrow_and_nobody_says_so() {
+    let narrows = Narrows::new("narrow", 1400);
+    let keys = [PrivateKey::generate(), PrivateKey::generate()];
+    let open = |end: usize| {
+        // Packets of this tunnel are 1500 bytes long on the way.
+        let settings = Settings { mtu: 1440, ..settings("tun", &keys[end], PORT) };
+        let tunnel = open(&narrows.ends[end], &settings, None).unwrap();
+        Pair::give_address(&narrows.ends[end], end);
+        set(
+            &tunnel,
+            &[Peer {
+                public_key: keys[1 - end].public(),
+                endpoint: Some(SocketAddr::new(outer(1 - end).into(), PORT)),
+                allowed: vec![INNER[1 - end].into()],
+                keepalive: None,
+            }],
+        );
+        tunnel
+    };
+    let _tunnels = [open(0), open(1)];
+    let [one, other] = &narrows.ends;
+    for (from, to, at) in [(one, other, 1), (other, one, 0)] {
+        requests(from, to, INNER[at], 64 << 10, 20);
+        // Packets that go alone are sent in another way than trains.
+        let place = echo(to, INNER[at]);
+        assert!(comes_back(from, place, &pattern(1412)), "to {at}");
+        stop(from, place);
+    }
+    assert!(narrows.cut() > 0, "the router had nothing to cut");
 }
 
 #[test]

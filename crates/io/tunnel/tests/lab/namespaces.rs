@@ -41,6 +41,14 @@ impl Namespace {
         ip(&all);
     }
 
+    /// Runs a command here.
+    pub fn run(&self, line: &str) {
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        let status = self.enter(|| command.args(words).status().unwrap());
+        assert!(status.success(), "{line}");
+    }
+
     /// Whether there is a device with this name here.
     pub fn has(&self, device: &str) -> bool {
         let shown = ip(&["-n", self.name(), "-o", "link", "show"]);
@@ -84,6 +92,46 @@ impl Wire {
             namespace.ip("link set wire up");
         }
         wire
+    }
+}
+
+/// Two namespaces with a router between them that takes shorter packets on its far side, and says
+/// nothing to those who send longer ones, as firewalls have it.
+pub struct Narrows {
+    pub ends: [Namespace; 2],
+    router: Namespace,
+}
+
+impl Narrows {
+    pub fn new(name: &str, mtu: u16) -> Self {
+        let narrows = Self {
+            ends: [Namespace::new(&format!("{name}-a")), Namespace::new(&format!("{name}-b"))],
+            router: Namespace::new(&format!("{name}-r")),
+        };
+        let router = &narrows.router;
+        for (end, namespace) in narrows.ends.iter().enumerate() {
+            let (side, at) = (format!("to{end}"), namespace.name());
+            router.ip(&format!("link add {side} type veth peer name wire netns {at}"));
+            namespace.ip(&format!("address add {}/32 dev wire", outer(end)));
+            namespace.ip("link set wire up");
+            router.ip(&format!("link set {side} up"));
+            router.ip(&format!("route add {}/32 dev {side}", outer(end)));
+            namespace.ip("route add 198.18.251.254/32 dev wire");
+            namespace.ip("route add default via 198.18.251.254");
+        }
+        router.ip("address add 198.18.251.254/32 dev lo");
+        router.ip(&format!("link set to1 mtu {mtu}"));
+        narrows.ends[1].ip(&format!("link set wire mtu {mtu}"));
+        router.run("sysctl -qw net.ipv4.ip_forward=1");
+        router.run("nft add table ip quiet");
+        router.run("nft add chain ip quiet c { type filter hook output priority 0 ; }");
+        router.run("nft add rule ip quiet c icmp type destination-unreachable drop");
+        narrows
+    }
+
+    /// How many fragments the router cut packets into.
+    pub fn cut(&self) -> u64 {
+        fragments(&self.router)
     }
 }
 

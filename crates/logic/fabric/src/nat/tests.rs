@@ -51,7 +51,7 @@ fn connections_are_marked_anew_when_they_are_translated_in_another_way() {
 #[test]
 fn a_node_trusts_the_overlay_and_keeps_peers_from_its_own_addresses() {
     let (peers, _) = two();
-    assert_snapshot!(node(&peers).script);
+    assert_snapshot!(node(&peers, 1340).script);
 }
 
 #[test]
