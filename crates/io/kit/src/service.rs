@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use rustls::NamedGroup;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -125,8 +126,12 @@ impl Service {
 }
 
 /// Makes aws-lc-rs what all TLS of this process uses; a second time does nothing.
+///
+/// Keys are agreed on over elliptic curves, as those of tunnels are; see `docs/adr/0016`.
 pub fn install_crypto() {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.kx_groups.retain(|group| group.name() != NamedGroup::X25519MLKEM768);
+    let _ = provider.install_default();
 }
 
 /// Runs a component until it ends, SIGTERM or SIGINT comes, or a task fails.
