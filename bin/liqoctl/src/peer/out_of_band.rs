@@ -107,7 +107,8 @@ async fn known(
     let listed = found.items.iter().map(ResourceExt::name_any);
     for name in listed.chain([name.to_string()]) {
         let found = clusters.get_opt(&name).await;
-        let found = found.map_err(|error| Failure::new("cannot read the ForeignClusters", error))?;
+        let found =
+            found.map_err(|error| Failure::new("cannot read the ForeignClusters", error))?;
         let Some(found) = found else { continue };
         let its = found.spec.cluster_identity.as_ref().map(|identity| &*identity.cluster_id);
         return if its == Some(id.as_str()) { Ok(Some(found)) } else { Err(taken(&name)) };

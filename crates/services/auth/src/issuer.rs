@@ -230,7 +230,8 @@ impl Issuer {
     /// Lets a peer do in its namespace what every peer may.
     async fn bind(&self, peer: &ClusterId, tenant: &str) -> Result<(), Refusal> {
         let roles: Api<ClusterRole> = Api::all(self.client.clone());
-        let basic = ListParams::default().labels(&tenant::roles_of(label::PERMISSIONS_BASIC)).match_any();
+        let basic =
+            ListParams::default().labels(&tenant::roles_of(label::PERMISSIONS_BASIC)).match_any();
         let bindings: Api<RoleBinding> = Api::namespaced(self.client.clone(), tenant);
         for role in roles.list(&basic).await.map_err(refused)? {
             let want = tenant::binding(tenant, peer, &role);
