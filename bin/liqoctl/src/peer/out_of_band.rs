@@ -82,7 +82,11 @@ pub async fn run(
     write(&clusters, &wanted, known.as_ref(), arguments.timeout, printer).await?;
     let name = wanted.name_any();
     printer.success(format!("Outgoing peering activated to the remote cluster {name}"));
-    match Box::pin(wait::until_ready(client, &name, arguments.timeout, printer)).await {
+    let outcome = match known {
+        Some(_) => Box::pin(wait::until_ready(client, &name, arguments.timeout, printer)).await,
+        None => Box::pin(wait::until_new_is_ready(client, &name, arguments.timeout, printer)).await,
+    };
+    match outcome {
         Ok(()) => Ok(()),
         Err(wait::Error::Refused(why)) if known.is_none() => {
             let failure = Failure::text(format!("the peering was refused: {why}"));

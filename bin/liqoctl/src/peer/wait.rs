@@ -69,12 +69,33 @@ pub async fn until_ready(
     until(client, name, Span::WHOLE, limit, printer).await
 }
 
+/// The same for a cluster that was not known before: whatever is refused is what was just asked for.
+pub async fn until_new_is_ready(
+    client: &Client,
+    name: &str,
+    limit: Duration,
+    printer: &Printer,
+) -> Result<(), Error> {
+    follow(client, name, Span::WHOLE, limit, Duration::ZERO, printer).await
+}
+
 /// Waits until some phases are over.
 pub async fn until(
     client: &Client,
     name: &str,
     span: Span,
     limit: Duration,
+    printer: &Printer,
+) -> Result<(), Error> {
+    follow(client, name, span, limit, PATIENCE, printer).await
+}
+
+async fn follow(
+    client: &Client,
+    name: &str,
+    span: Span,
+    limit: Duration,
+    patience: Duration,
     printer: &Printer,
 ) -> Result<(), Error> {
     let start = Instant::now();
@@ -84,8 +105,8 @@ pub async fn until(
     let mut teller = Teller::new(printer, name, peering, span);
     let (mut cluster, mut node) = (None, None);
     let mut deadline = pin!(sleep_until(start + limit));
-    let mut patience = pin!(sleep_until(start + PATIENCE));
-    let mut patient = true;
+    let mut patient = !patience.is_zero();
+    let mut patience = pin!(sleep_until(start + patience));
     loop {
         tokio::select! {
             Some(item) = news.next() => match item {
