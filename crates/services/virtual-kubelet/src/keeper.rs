@@ -19,7 +19,7 @@ use liqo_kit::apply::{self, Outcome, Writer};
 use liqo_kit::eviction::evict;
 use liqo_kit::keyed::Next;
 use liqo_kit::retry::{Failure, Retry, or_gone};
-use liqo_kit::watch::{Ended, Key, Object, Store, at_hand, watch as watch_objects};
+use liqo_kit::watch::{Ended, Key, Object, Store, at_hand, watch_with};
 use liqo_pod_offloading::lean::HomePod;
 use liqo_reflection::claims::Storage;
 use liqo_virtual_node::drain::{self, Guest, Step};
@@ -32,6 +32,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::Args;
+use crate::reflection::link::BACKOFF;
 
 /// How often pods whose disruption budget said no are asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -107,7 +108,7 @@ fn of(key: &str, settings: &Settings) -> String {
 }
 
 fn follow<K: Object>(api: Api<K>, config: Config, touches: &mut SelectAll<Touches>) -> Store<K> {
-    let (store, keys) = watch_objects(api, config);
+    let (store, keys) = watch_with(api, config, BACKOFF);
     touches.push(keys.map(drop).boxed());
     store
 }

@@ -137,6 +137,8 @@ pub async fn serve(process: Process, args: &Args) -> Result<(), Error> {
     let touched = stream::select(touched, departures(noticing, Arc::clone(&keeper)));
     let touched = touched.map(move |()| node.clone()).take_until(stop.clone().cancelled_owned());
     let keeping = Queue::new("node").run(touched, |_| Arc::clone(&keeper).keep());
+    // What waits for a watch would wait for ever: nobody reads it any more.
+    let keeping = stop.run_until_cancelled(keeping);
     tokio::join!(keeping, stop.run_until_cancelled(lease.keep(renewed)));
     Ok(())
 }

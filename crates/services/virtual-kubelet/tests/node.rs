@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 use jiff::Timestamp;
@@ -15,8 +16,10 @@ use liqo_api::sharing::{ResourceOffer, ResourceOfferSpec};
 use liqo_kit::client::Manners;
 use liqo_kit::metrics::Metrics;
 use liqo_testkit::{ControlPlane, until};
-use liqo_virtual_kubelet::{Args, Process, serve};
+use liqo_virtual_kubelet::{Args, Error, Process, serve};
 use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 const PROVIDER: &str = "2cb4110a-c5e6-4a52-851d-d0e0d86c9174";
@@ -39,28 +42,7 @@ async fn a_node_follows_its_offer_and_leaves_nothing_behind() {
     let nodes: Api<Node> = Api::all(client.clone());
     offers.create(&PostParams::default(), &offer()).await.unwrap();
 
-    let args = Line::parse_from([
-        "virtual-kubelet",
-        "--nodename=liqo-milan",
-        "--node-ip=10.200.0.9",
-        "--node-check-network=false",
-        &format!("--foreign-cluster-id={PROVIDER}"),
-        "--foreign-cluster-name=milan",
-        &format!("--tenant-namespace={TENANT}"),
-    ])
-    .args;
-    let stop = CancellationToken::new();
-    let kubelet = {
-        let manners = Manners { component: "virtual-kubelet", limits: args.client };
-        let process = Process {
-            client: client.clone(),
-            manners,
-            metrics: Metrics::default(),
-            tasks: Arc::default(),
-            stop: stop.clone(),
-        };
-        tokio::spawn(async move { serve(process, &args).await })
-    };
+    let (stop, kubelet) = start(&client);
 
     let first = until("the node is there", &nodes, "liqo-milan", |node| node.is_some());
     let first = first.await.unwrap().unwrap();
@@ -110,6 +92,43 @@ async fn a_node_follows_its_offer_and_leaves_nothing_behind() {
     until("the offer is released", &offers, "milan", released).await.unwrap();
     stop.cancel();
     kubelet.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_kubelet_that_sees_nothing_yet_ends_when_it_is_told_to() {
+    let plane = ControlPlane::start().await.unwrap();
+    let client = plane.client();
+    make_namespace(&client).await;
+    // Nothing is defined, so offers cannot be listed: as for one whose rights do not count yet.
+    let (stop, mut kubelet) = start(&client);
+    let ended = timeout(Duration::from_secs(2), &mut kubelet).await;
+    assert!(ended.is_err(), "it waits for what may come: {ended:?}");
+    stop.cancel();
+    timeout(Duration::from_secs(10), kubelet).await.unwrap().unwrap().unwrap();
+}
+
+/// Starts a virtual kubelet; it ends with the token.
+fn start(client: &Client) -> (CancellationToken, JoinHandle<Result<(), Error>>) {
+    let args = Line::parse_from([
+        "virtual-kubelet",
+        "--nodename=liqo-milan",
+        "--node-ip=10.200.0.9",
+        "--node-check-network=false",
+        &format!("--foreign-cluster-id={PROVIDER}"),
+        "--foreign-cluster-name=milan",
+        &format!("--tenant-namespace={TENANT}"),
+    ])
+    .args;
+    let stop = CancellationToken::new();
+    let manners = Manners { component: "virtual-kubelet", limits: args.client };
+    let process = Process {
+        client: client.clone(),
+        manners,
+        metrics: Metrics::default(),
+        tasks: Arc::default(),
+        stop: stop.clone(),
+    };
+    (stop, tokio::spawn(async move { serve(process, &args).await }))
 }
 
 fn taints(node: &Node) -> Vec<String> {

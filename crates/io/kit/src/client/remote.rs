@@ -15,7 +15,8 @@ use tracing::{info, warn};
 use super::identity::{Identity, IdentityError};
 use super::{Error, Manners};
 use crate::keyed::chain;
-use crate::watch::{Ended, at_hand, watch};
+use crate::retry::Backoff;
+use crate::watch::{Ended, at_hand, watch_with};
 
 /// A remote cluster as it can be reached now.
 #[derive(Clone)]
@@ -72,7 +73,8 @@ async fn follow(
     manners: Manners,
     send: Sender<Option<RemoteClient>>,
 ) {
-    let (store, touched) = watch(secrets, at_hand(Config::default().labels(&selector)));
+    let config = at_hand(Config::default().labels(&selector));
+    let (store, touched) = watch_with(secrets, config, Backoff::default());
     let mut touched = Box::pin(touched);
     let mut used = None;
     while touched.next().await.is_some() {
