@@ -4,15 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use http::HeaderValue;
-use http::header::ACCEPT;
 use jiff::{SignedDuration, Timestamp};
-use kube::api::{DeleteParams, PartialObjectMeta, Patch, PostParams, Preconditions, Request};
+use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use kube::runtime::watcher::Config;
 use kube::{Api, ResourceExt as _};
 use liqo_api::keys::{finalizer, manager};
 use liqo_api::names::ClusterId;
 use liqo_kit::client::{Remote, RemoteClient};
+use liqo_kit::create::create;
 use liqo_kit::keyed::{Ending, Next, Queue};
 use liqo_kit::metrics::Metrics;
 use liqo_kit::retry::{Backoff, Failure, Retry, or_gone};
@@ -40,9 +39,6 @@ const WATCH: u32 = 60;
 /// Between attempts: rights are granted while a peering is set up, and a user waits for it.
 const BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(100), limit: Duration::from_secs(10) };
-
-/// What the answer to a write is asked to be.
-const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// How runs ended: `liqo_replications_total`.
 #[derive(Clone)]
@@ -267,24 +263,14 @@ impl<K: Copied + Send + Sync + 'static> Link<'_, K> {
         Ok(())
     }
 
-    /// Creates a replica; the answer, which nobody reads, is kept short.
-    async fn create(&self, params: &PostParams, replica: &Carried<K>) -> kube::Result<()> {
-        let body = serde_json::to_vec(replica).map_err(kube::Error::SerdeError)?;
-        let request = Request::new(self.replicas.resource_url()).create(params, body);
-        let mut request = request.map_err(kube::Error::BuildRequest)?;
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(METADATA_ONLY));
-        let client = self.replicas.clone().into_client();
-        client.request::<PartialObjectMeta<Carried<K>>>(request).await.map(drop)
-    }
-
     async fn make(&self, source: &Carried<K>) -> kube::Result<()> {
         let replica = source.replica(&self.copier.home, &self.peer.remote);
         let params = PostParams {
             field_manager: Some(manager::CRD_REPLICATOR.to_owned()),
             ..PostParams::default()
         };
-        match self.create(&params, &replica).await {
-            Ok(()) => Ok(()),
+        match create(&self.replicas, &params, &replica).await {
+            Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 // It may be ours, made a moment ago and not yet seen; if so, the watch tells.
                 match self.replicas.get_opt(&replica.name_any()).await? {
