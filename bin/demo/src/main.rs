@@ -7,6 +7,7 @@
 mod curl;
 mod dig;
 mod failure;
+mod front;
 mod identity;
 mod server;
 mod udp;
@@ -44,6 +45,8 @@ enum Command {
     Udp(udp::Args),
     /// Waits until a TCP port accepts connections.
     WaitFor(wait_for::Args),
+    /// Ends TLS for one host name and passes requests on, as an Ingress controller does.
+    Front(front::Args),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +85,10 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Dig(args) => dig::run(args, &mut out).await,
         Command::Udp(args) => udp::run(args, &mut out).await,
         Command::WaitFor(args) => wait_for::run(args).await,
+        Command::Front(args) => {
+            drop(out);
+            front::run(args).await
+        }
     }
 }
 
@@ -123,6 +130,7 @@ mod tests {
             "dig @10.0.0.10 -p 53 web.default.svc.cluster.local SRV +short +search",
             "demo udp web 8080 hello --max-time 2",
             "demo wait-for web:8080 --max-time 30",
+            "demo front --port 8443 --host shop.example --to web:80",
         ] {
             let words = spelled_out(line.split(' ').map(OsString::from));
             assert!(Cli::try_parse_from(words).is_ok(), "{line}");

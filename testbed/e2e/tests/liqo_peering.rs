@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         .fact("both clusters run liqo", install)
         .fact("a wrong token is told at once and leaves nothing behind", wrong_token)
         .fact("a wrong cluster or a wrong address is told at once and leaves nothing", mistaken)
+        .fact("a cluster of another version is told at once and leaves nothing", other_version)
         .fact("a provider out of reach is named with its address", out_of_reach)
         .fact("a cluster is not peered with itself", with_itself)
         .fact("a peering can be tried without doing it", dry_run)
@@ -86,20 +87,64 @@ fn refused(lab: &Lab, command: &str) -> Result<String> {
 
 fn mistaken(lab: &Lab) -> Result<()> {
     let command = peer_command(lab, "milan")?;
-    let word_after = |flag: &str| -> Result<&str> {
-        let mut words = command.split_whitespace().skip_while(|word| *word != flag);
-        words.nth(1).context("the flag has a value")
-    };
-    let other =
-        command.replace(word_after("--cluster-id")?, "00000000-0000-4000-8000-000000000000");
+    let id = flag(&command, "--cluster-id")?;
+    let other = command.replace(id, "00000000-0000-4000-8000-000000000000");
     let said = refused(lab, &other)?;
     ensure!(said.contains("belongs to another cluster"), "{said}");
     // An API server speaks the same protocol, but is none that peers with us.
     let address = lab.plan().cluster("milan").context("milan")?.control_plane().address;
-    let other = command.replace(word_after("--auth-url")?, &format!("https://{address}:6443"));
+    let url = flag(&command, "--auth-url")?;
+    let other = command.replace(url, &format!("https://{address}:6443"));
     let said = refused(lab, &other)?;
     ensure!(said.contains("not the authentication service"), "{said}");
     Ok(())
+}
+
+/// It says who it is as every version does, but knows nothing of identities.
+fn other_version(lab: &Lab) -> Result<()> {
+    let command = peer_command(lab, "milan")?;
+    let id = flag(&command, "--cluster-id")?;
+    let address = lab.plan().cluster("milan").context("milan")?.control_plane().address;
+    let folder = "/tmp/liqo";
+    let front = ["front", "--port", "8443", "--host", &address.to_string(), "--to"];
+    let front = [&front[..], &["127.0.0.1:8080"]].concat();
+    let container = |name: &str, words: &[&str]| {
+        json!({
+            "name": name,
+            "image": "localhost/playground/demo:v1",
+            "args": words,
+            "volumeMounts": [{ "name": "folder", "mountPath": folder }],
+        })
+    };
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "name": "other-version" },
+        "spec": {
+            "hostNetwork": true,
+            "containers": [container("serve", &["serve"]), container("front", &front)],
+            "volumes": [{ "name": "folder", "emptyDir": {} }],
+        },
+    });
+    lab.apply("milan", &[pod])?;
+    lab.ready("milan", &["other-version"])?;
+    let ids = json!({ "clusterId": id, "clusterName": "milan" }).to_string();
+    let put = format!("http://127.0.0.1:8080/file{folder}/ids");
+    let curl = ["curl", "-s", "-f", "-X", "PUT", "-d", &ids, &put];
+    let exec = [&["exec", "other-version", "-c", "serve", "--"], &curl[..]].concat();
+    lab.kubectl_words("milan", &exec)?;
+    let url = format!("https://{address}:8443/file{folder}");
+    let other = command.replace(flag(&command, "--auth-url")?, &url);
+    let said = refused(lab, &other)?;
+    ensure!(said.contains("another version"), "{said}");
+    lab.kubectl("milan", "delete pod other-version --now")?;
+    Ok(())
+}
+
+/// The value of a flag.
+fn flag<'a>(command: &'a str, flag: &str) -> Result<&'a str> {
+    let mut words = command.split_whitespace().skip_while(|word| *word != flag);
+    words.nth(1).context("the flag has a value")
 }
 
 fn out_of_reach(lab: &Lab) -> Result<()> {

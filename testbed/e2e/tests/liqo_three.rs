@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         .fact("an authentication service may move", moved)
         .fact("a resource plugin gives every peer its own share", plugin)
         .fact("a hub parts from one provider and keeps the other", part)
+        .fact("an authentication service may be behind an Ingress", behind_ingress)
         .run()
 }
 
@@ -236,6 +237,62 @@ fn part(lab: &Lab) -> Result<()> {
     ensure!(lab.kubectl("venice", "get node liqo-naples").is_err(), "the node is still there");
     is_ready(lab, "venice", "liqo-town")?;
     is_ready(lab, "florence", "liqo-naples")
+}
+
+/// Peers reach naples by a name alone: what stands there ends TLS, as its Ingress says.
+fn behind_ingress(lab: &Lab) -> Result<()> {
+    let host = "auth.naples.example";
+    lab.liqoctl("florence", "unpeer out-of-band naples")?;
+    let values = format!(
+        "--set auth.tls=false --set auth.service.type=ClusterIP --set auth.ingress.enable=true \
+         --set auth.ingress.host={host}"
+    );
+    install(lab, "naples", "town", &values)?;
+    let rule = "{.spec.rules[0].host} {.spec.rules[0].http.paths[0].backend.service.name}";
+    let words = ["get", "ingress", "-n", "liqo", "liqo-auth", "-o", &format!("jsonpath={rule}")];
+    let rule = lab.kubectl_words("naples", &words)?;
+    let (name, service) = rule.split_once(' ').context("a host and a service")?;
+    let behind = format!("get service -n liqo {service} -o jsonpath={{.spec.clusterIP}}");
+    let to = format!("{}:5000", lab.kubectl("naples", &behind)?);
+    let front = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "name": "front" },
+        "spec": {
+            "nodeName": "naples-1",
+            "hostNetwork": true,
+            "containers": [{
+                "name": "main",
+                "image": IMAGE,
+                "args": ["front", "--host", name, "--to", to],
+                "readinessProbe": { "tcpSocket": { "port": 443 }, "periodSeconds": 1 },
+            }],
+        },
+    });
+    lab.apply("naples", &[front])?;
+    lab.ready("naples", &["front"])?;
+
+    let address = lab.plan().cluster("naples").context("naples")?.control_plane().address;
+    resolve(lab, "florence", host, &address.to_string())?;
+    let command = lab.peer_command("naples")?.replace(" town ", " naples ");
+    ensure!(command.contains(&format!("--auth-url https://{host} ")), "{command}");
+    lab.liqoctl("florence", &command)?;
+    is_ready(lab, "florence", "liqo-naples")
+}
+
+/// Has the pods of a cluster find an address under a name.
+fn resolve(lab: &Lab, cluster: &str, name: &str, address: &str) -> Result<()> {
+    let path = "jsonpath={.data.Corefile}";
+    let before =
+        lab.kubectl(cluster, &format!("get configmap -n kube-system coredns -o {path}"))?;
+    let hosts = format!("hosts {{\n {address} {name}\n fallthrough\n}}\n");
+    let after = before.replacen("errors\n", &format!("errors\n{hosts}"), 1);
+    let change = json!({ "data": { "Corefile": after } }).to_string();
+    let words = ["patch", "configmap", "-n", "kube-system", "coredns", "-p", &change];
+    lab.kubectl_words(cluster, &words)?;
+    lab.kubectl(cluster, "rollout restart -n kube-system deployment/coredns")?;
+    lab.kubectl(cluster, "rollout status -n kube-system deployment/coredns --timeout=90s")?;
+    Ok(())
 }
 
 fn install(lab: &Lab, cluster: &str, name: &str, more: &str) -> Result<()> {

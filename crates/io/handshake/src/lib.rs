@@ -17,14 +17,15 @@ mod trust;
 
 use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use liqo_api::names::ClusterId;
 use liqo_identity::issue::ALREADY_ISSUED;
@@ -48,11 +49,20 @@ const LONGEST_ANSWER: usize = 1 << 20;
 /// How much of a strange answer is shown.
 const SHOWN: usize = 120;
 
-/// The authentication service of a peer.
+/// The authentication service of a peer; a clone shares its connection.
 #[derive(Clone)]
 pub struct Peer {
     url: String,
     route: Route,
+    /// The connection that the last question left open.
+    open: Arc<Mutex<Option<Line>>>,
+}
+
+/// A connection for one question after the other.
+struct Line {
+    sender: SendRequest<Full<Bytes>>,
+    /// Moves bytes while it is waited for.
+    driver: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// What came back.
@@ -65,7 +75,8 @@ impl Peer {
     /// A peer whose authentication service is at a URL, maybe behind a proxy that takes CONNECT.
     pub fn new(url: &str, trust: Trust, proxy: Option<&str>) -> Result<Self, Error> {
         let route = Route::new(url, trust, proxy)?;
-        Ok(Self { url: url.trim_end_matches('/').to_owned(), route })
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Self { url, route, open: Arc::default() })
     }
 
     /// Asks who it is.
@@ -127,26 +138,42 @@ impl Peer {
         body: Bytes,
         limit: Duration,
     ) -> Result<Answer, Error> {
-        let address = self.route.address();
-        let late = |_| Error::Unreachable { address: address.clone(), source: too_long(LIMIT) };
-        let stream = timeout(LIMIT, self.route.connect()).await.map_err(late)??;
         let late = |_| Error::Interrupted { url: self.url.clone(), source: too_long(limit).into() };
-        timeout(limit, self.exchange(stream, method, path, body)).await.map_err(late)?
+        if let Some(line) = self.opened() {
+            let exchange = self.exchange(line, &method, path, body.clone());
+            // The peer may have closed it meanwhile.
+            if let Ok(answer) = timeout(limit, exchange).await.map_err(late)? {
+                return Ok(answer);
+            }
+        }
+        let line = self.connect().await?;
+        timeout(limit, self.exchange(line, &method, path, body)).await.map_err(late)?
     }
 
+    fn opened(&self) -> Option<Line> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn connect(&self) -> Result<Line, Error> {
+        let address = self.route.address();
+        let late = |_| Error::Unreachable { address, source: too_long(LIMIT) };
+        let stream: Box<dyn Stream> =
+            timeout(LIMIT, self.route.connect()).await.map_err(late)??;
+        let shaken = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = shaken.map_err(|source| self.broken(source))?;
+        // What ends a connection early is told by the exchange, too.
+        let driver = Box::pin(async { drop(connection.await) });
+        Ok(Line { sender, driver })
+    }
+
+    /// Asks, and keeps the connection for the next question if it is still there.
     async fn exchange(
         &self,
-        stream: Box<dyn Stream>,
-        method: Method,
+        mut line: Line,
+        method: &Method,
         path: &str,
         body: Bytes,
     ) -> Result<Answer, Error> {
-        let broken = |source: hyper::Error| Error::Interrupted {
-            url: self.url.clone(),
-            source: Box::new(source),
-        };
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.route.prefix()))
@@ -155,8 +182,10 @@ impl Peer {
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
             .map_err(|_| Error::Url { url: self.url.clone() })?;
+        let Line { sender, driver } = &mut line;
         let exchange = async {
-            let response = sender.send_request(request).await.map_err(broken)?;
+            let response = sender.send_request(request).await;
+            let response = response.map_err(|source| self.broken(source))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await;
             let body = body
@@ -164,7 +193,16 @@ impl Peer {
                 .to_bytes();
             Ok(Answer { status, body })
         };
-        alongside(exchange, connection).await
+        let (answer, is_open) = alongside(exchange, driver).await;
+        let answer = answer?;
+        if is_open {
+            *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+        }
+        Ok(answer)
+    }
+
+    fn broken(&self, source: hyper::Error) -> Error {
+        Error::Interrupted { url: self.url.clone(), source: Box::new(source) }
     }
 
     /// The error that an answer stands for which no service of Liqo gives for a good request.
@@ -198,19 +236,18 @@ impl Peer {
     }
 }
 
-/// Waits for an exchange while the connection that it needs goes on.
-async fn alongside<T, E>(
+/// Waits for an exchange while the connection that it needs goes on; whether that is still there.
+async fn alongside<T>(
     exchange: impl Future<Output = T>,
-    connection: impl Future<Output = Result<(), E>>,
-) -> T {
+    connection: impl Future<Output = ()>,
+) -> (T, bool) {
     let mut exchange = pin!(exchange);
     tokio::select! {
         biased;
-        result = &mut exchange => return result,
-        // What ends a connection early is told by the exchange, too.
-        _ = connection => {}
+        result = &mut exchange => return (result, true),
+        () = connection => {}
     }
-    exchange.await
+    (exchange.await, false)
 }
 
 /// Whether a peer refuses because it has issued an identity before; older versions send nothing

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
+use axum::http::header::CONNECTION;
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::{get, post};
 use liqo_api::names::Cluster;
 use liqo_handshake::{Error, Peer, Trust};
@@ -47,6 +50,25 @@ async fn a_peer_behind_a_proxy_is_reached_through_it() {
     let proxy = format!("http://{}", proxy(true).await);
     let peer = Peer::new(&url, Trust::Anybody, Some(&proxy)).unwrap();
     assert_eq!(peer.ids().await.unwrap().cluster_name, "rome");
+}
+
+#[tokio::test]
+async fn questions_share_a_connection() {
+    let url = serve(answering(StatusCode::ACCEPTED, REPLY)).await;
+    let once = format!("http://{}", proxy(true).await);
+    let peer = Peer::new(&url, Trust::Anybody, Some(&once)).unwrap();
+    peer.is(&rome().id).await.unwrap();
+    assert_eq!(peer.certificate(&request("right")).await.unwrap().namespace, "tenant");
+}
+
+#[tokio::test]
+async fn a_connection_that_the_peer_has_closed_is_replaced() {
+    let routes = answering(StatusCode::ACCEPTED, REPLY)
+        .layer(map_response(async |response: Response| ([(CONNECTION, "close")], response)));
+    let url = serve(routes).await;
+    let peer = Peer::new(&url, Trust::Anybody, None).unwrap();
+    peer.is(&rome().id).await.unwrap();
+    assert_eq!(peer.certificate(&request("right")).await.unwrap().namespace, "tenant");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 //! - [`reflector`]: objects here and their counterparts there, worked on by name;
 //! - [`apply`]: server-side apply that writes nothing when it is already so;
 //! - [`mod@create`]: objects that are made, without all of them being sent back;
+//! - [`mod@report`]: what is told a peer about a copy of its own;
 //! - [`client`]: clients of the home cluster and of remote ones;
 //! - [`leader`]: one of several replicas leads;
 //! - [`controller`]: kube's Controller for our own resources, with back-off, counters and Events;
@@ -29,6 +30,7 @@ pub mod keyed;
 pub mod leader;
 pub mod metrics;
 pub mod reflector;
+pub mod report;
 pub mod retry;
 pub mod service;
 pub mod tasks;

@@ -32,6 +32,14 @@ pub struct Exchange<'a> {
     pub offer: Option<&'a ResourceOffer>,
 }
 
+/// Whether a peer has said what it makes of our request or of our offer.
+pub fn has_answered(ours: Exchange<'_>) -> bool {
+    let request = ours.request.filter(|request| request.metadata.deletion_timestamp.is_none());
+    let offer = ours.offer.filter(|offer| offer.metadata.deletion_timestamp.is_none());
+    request.is_some_and(|request| request.status.is_some())
+        || offer.is_some_and(|offer| offer.status.is_some())
+}
+
 /// How far a peering has come in one direction.
 pub fn peering(exchange: Exchange<'_>, tenant: &str) -> Finding {
     let Some(request) = exchange.request else {
@@ -196,5 +204,31 @@ pub fn no_identity(attempt: &Attempt, remote: &ClusterId) -> Finding {
             reason::IDENTITY_ERROR,
             format!("The remote cluster gave no identity: {why}"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{accepted, offer, request, time};
+
+    #[test]
+    fn a_peer_has_answered_once_it_tells_what_it_makes_of_something_of_ours() {
+        let mut asked = request(OfferState::None);
+        asked.status = None;
+        let offered = offer("rome");
+        let silent = Exchange { request: Some(&asked), offer: Some(&offered) };
+        assert!(!has_answered(Exchange::default()) && !has_answered(silent));
+        let answered = request(OfferState::None);
+        assert!(has_answered(Exchange { request: Some(&answered), ..silent }));
+        let taken = accepted(VirtualKubeletStatus::None);
+        assert!(has_answered(Exchange { offer: Some(&taken), ..silent }));
+    }
+
+    #[test]
+    fn what_was_said_of_something_that_goes_is_no_answer() {
+        let mut old = request(OfferState::None);
+        old.metadata.deletion_timestamp = Some(time(0));
+        assert!(!has_answered(Exchange { request: Some(&old), offer: None }));
     }
 }

@@ -22,6 +22,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether a peer is asked about this kind only once there is something to copy: the rights for
+    /// it come with what else happens between clusters, and those for requests with the identity.
+    pub fn awaits_source(self) -> bool {
+        self != Self::ResourceRequest
+    }
+
     /// Whether objects of this kind are copied in a phase.
     pub fn is_copied(self, phase: Phase, peering: PeeringType) -> bool {
         let both_ways = phase.is_incoming() || phase.is_outgoing();

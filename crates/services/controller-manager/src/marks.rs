@@ -5,7 +5,9 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    ManagedFieldsEntry, ObjectMeta, OwnerReference,
+};
 use kube::api::{PartialObjectMeta, PartialObjectMetaExt as _, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 use liqo_kit::retry::or_gone;
@@ -66,8 +68,11 @@ where
     .await
 }
 
-/// Makes an object belong to another, and puts finalizers on it, in one write; a controller before
-/// is replaced.
+/// Makes a copy of a peer's object belong to another, and puts finalizers on it, in one write; a
+/// controller before is replaced.
+///
+/// Which field the peer wrote when it made the copy is forgotten: that would go back to the peer with
+/// every change from here on, and nobody ever asks.
 pub async fn own<K>(
     api: &Api<K>,
     object: &K,
@@ -86,8 +91,13 @@ where
         let is_other = |one: &OwnerReference| one.uid != owner.uid && one.controller != Some(true);
         let others = before.into_iter().filter(is_other);
         let all = others.chain([owner.clone()]).collect();
-        let finalizers = with(metadata, finalizers);
-        Some(ObjectMeta { owner_references: Some(all), finalizers, ..ObjectMeta::default() })
+        Some(ObjectMeta {
+            owner_references: Some(all),
+            finalizers: with(metadata, finalizers),
+            // One that says nothing stands for none.
+            managed_fields: Some(vec![ManagedFieldsEntry::default()]),
+            ..ObjectMeta::default()
+        })
     })
     .await
 }

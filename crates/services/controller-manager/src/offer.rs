@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::api::{ListParams, ObjectMeta, PartialObjectMeta};
+use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
 use liqo_api::keys::{event, finalizer, label, manager, object};
 use liqo_api::names::{Cluster, ClusterId};
@@ -15,6 +15,7 @@ use liqo_api::sharing::{ResourceOffer, ResourceOfferStatus, VirtualKubeletStatus
 use liqo_kit::apply::Writer;
 use liqo_kit::events::{Events, Note};
 use liqo_kit::keyed::Next;
+use liqo_kit::report::report;
 use liqo_kit::retry::Failure as _;
 use liqo_kit::watch::Key;
 use liqo_peering::controller;
@@ -48,15 +49,14 @@ pub struct Offers {
     kubelets: Writer,
     rights: Writer,
     accounts: Writer,
-    status: Writer,
 }
 
 impl Offers {
     /// The controller, with what it needs.
     pub fn new(world: World, events: Arc<Events>, settings: Settings, policy: Policy) -> Self {
-        let [kubelets, rights, accounts, status] =
-            [(); 4].map(|()| Writer::owning(manager::RESOURCE_OFFER));
-        Self { world, events, settings, policy, kubelets, rights, accounts, status }
+        let [kubelets, rights, accounts] =
+            [(); 3].map(|()| Writer::owning(manager::RESOURCE_OFFER));
+        Self { world, events, settings, policy, kubelets, rights, accounts }
     }
 
     /// Brings an offer one step on.
@@ -248,20 +248,12 @@ impl Offers {
         offer: &ResourceOffer,
         status: ResourceOfferStatus,
     ) -> Result<(), Error> {
-        if offer.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let metadata = ObjectMeta {
-            name: Some(offer.name_any()),
-            namespace: offer.namespace(),
-            ..ObjectMeta::default()
-        };
-        let want = ResourceOffer { metadata, spec: offer.spec.clone(), status: Some(status) };
-        match self.status.apply_status(api, &want, None).await {
+        let before = offer.status.as_ref();
+        match report(api, manager::RESOURCE_OFFER, offer, before, &status).await {
             Ok(_) => Ok(()),
             // It went with its last finalizer.
             Err(_) if offer.metadata.deletion_timestamp.is_some() => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(Error::request("answer an offer")(error)),
         }
     }
 }

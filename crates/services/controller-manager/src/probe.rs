@@ -1,7 +1,8 @@
 //! Probes the API servers of peers, and reports when one stops or starts answering.
 //!
 //! Peers are known by their identifier, whatever their ForeignCluster is called. The first probe
-//! follows at once when there is an identity, or another one.
+//! follows at once when there is another identity than before. A new peer has a moment to show by
+//! itself that its API server works: what it tells of our request or offer went through it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,20 +21,27 @@ use liqo_kit::client::{Identity, Manners};
 use liqo_kit::events::{Events, Note};
 use liqo_kit::keyed::Next;
 use liqo_kit::watch::Key;
-use liqo_peering::conditions::{api_server, condition};
+use liqo_peering::conditions::{Exchange, api_server, condition, has_answered};
 use tokio::time::{Instant, timeout};
 
 use crate::error::Error;
-use crate::world::{World, remote};
+use crate::world::{World, remote, tenant_of};
 use liqo_kit::keyed::chain;
+
+/// How long a new peer has to show by itself that its API server works.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A peer that is probed.
 struct Probed {
     /// The version of the identity in use.
-    identity: (Option<String>, Option<String>),
+    identity: Version,
     client: Client,
-    last: Option<Instant>,
+    /// When to probe it next.
+    due: Instant,
 }
+
+/// Identifier and version of an identity.
+type Version = (Option<String>, Option<String>);
 
 /// Probes peers.
 pub struct Probes {
@@ -79,33 +87,49 @@ impl Probes {
             return Ok(Next::AwaitChange);
         }
         let version = (identity.uid(), identity.resource_version());
-        let client = match self.due(&key, &version) {
-            Due::Wait(left) => return Ok(Next::RequeueAfter(left)),
-            Due::Now(client) => client,
-            Due::Anew => {
+        let is_new = last(&foreign).is_none();
+        let client = match self.turn(&key, &version) {
+            Some((client, left)) if left.is_zero() => client,
+            Some((client, _)) if is_new && self.has_answered(&foreign) => {
+                self.note(key, version, client, self.interval);
+                self.report(&foreign, Ok(())).await?;
+                return Ok(Next::RequeueAfter(self.interval));
+            }
+            Some((_, left)) => return Ok(Next::RequeueAfter(left)),
+            None => {
                 let config = Identity::try_from(&*identity)?.config().await?;
-                self.manners.client(config)?
+                let client = self.manners.client(config)?;
+                if is_new {
+                    self.note(key, version, client, GRACE);
+                    return Ok(Next::RequeueAfter(GRACE));
+                }
+                client
             }
         };
         let answer = self.probe(&client).await;
-        let probed = Probed { identity: version, client, last: Some(Instant::now()) };
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(key, probed);
+        self.note(key, version, client, self.interval);
         self.report(&foreign, answer.as_ref().copied().map_err(String::as_str)).await?;
         Ok(Next::RequeueAfter(self.interval))
     }
 
-    fn due(&self, key: &Key, version: &(Option<String>, Option<String>)) -> Due {
+    /// The client of a peer with this identity, and how long its next probe is away.
+    fn turn(&self, key: &Key, version: &Version) -> Option<(Client, Duration)> {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        match peers.get(key) {
-            Some(Probed { identity, client, last }) if identity == version => {
-                let left = last.and_then(|last| self.interval.checked_sub(last.elapsed()));
-                match left.filter(|left| !left.is_zero()) {
-                    Some(left) => Due::Wait(left),
-                    None => Due::Now(client.clone()),
-                }
-            }
-            Some(_) | None => Due::Anew,
-        }
+        let probed = peers.get(key).filter(|probed| probed.identity == *version)?;
+        Some((probed.client.clone(), probed.due.saturating_duration_since(Instant::now())))
+    }
+
+    /// Notes how a peer is asked, and when next.
+    fn note(&self, key: Key, identity: Version, client: Client, pause: Duration) {
+        let probed = Probed { identity, client, due: Instant::now() + pause };
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(key, probed);
+    }
+
+    /// Whether a peer has told something through its API server.
+    fn has_answered(&self, foreign: &ForeignCluster) -> bool {
+        let Some(tenant) = tenant_of(foreign) else { return false };
+        let (request, offer) = (self.world.own_request(tenant), self.world.own_offer(tenant));
+        has_answered(Exchange { request: request.as_deref(), offer: offer.as_deref() })
     }
 
     async fn probe(&self, client: &Client) -> Result<(), String> {
@@ -153,16 +177,6 @@ impl Probes {
         }
         Ok(())
     }
-}
-
-/// Whether to probe a peer now.
-enum Due {
-    /// It was probed a moment ago.
-    Wait(Duration),
-    /// It is time.
-    Now(Client),
-    /// It is time, and the identity is another one.
-    Anew,
 }
 
 /// What was reported last, if anything was.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::PostParams;
 use kube::{Api, ResourceExt as _};
 use liqo_api::Time;
 use liqo_api::discovery::{ForeignCluster, ResourceRequest, ResourceRequestStatus};
@@ -15,6 +15,7 @@ use liqo_api::names::{Cluster, ClusterId};
 use liqo_api::sharing::ResourceOffer;
 use liqo_kit::apply::Writer;
 use liqo_kit::keyed::Next;
+use liqo_kit::report::report;
 use liqo_kit::watch::{Key, Store};
 use liqo_peering::request::{Action, Seen, Verdict, decide, introduce};
 use liqo_peering::{controller, grants};
@@ -53,14 +54,13 @@ pub struct Requests {
     pressing: Mutex<HashSet<ClusterId>>,
     offers: Writer,
     roles: Writer,
-    status: Writer,
 }
 
 impl Requests {
     /// The controller, with what it needs.
     pub fn new(world: World, reader: Arc<Reader>, settings: Settings) -> Self {
-        let [offers, roles, status] = [(); 3].map(|()| Writer::owning(manager::RESOURCE_REQUEST));
-        Self { world, reader, settings, pressing: Mutex::default(), offers, roles, status }
+        let [offers, roles] = [(); 2].map(|()| Writer::owning(manager::RESOURCE_REQUEST));
+        Self { world, reader, settings, pressing: Mutex::default(), offers, roles }
     }
 
     /// Brings a request one step on.
@@ -271,22 +271,13 @@ impl Requests {
         request: &ResourceRequest,
         status: ResourceRequestStatus,
     ) -> Result<(), Error> {
-        if request.status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let metadata = ObjectMeta {
-            name: Some(request.name_any()),
-            namespace: request.namespace(),
-            ..ObjectMeta::default()
-        };
-        let spec = request.spec.clone();
-        let want = ResourceRequest { metadata, spec, status: Some(status) };
-        let written = self.status.apply_status(&self.requests_in(request), &want, None).await;
-        match written {
+        let (api, before) = (self.requests_in(request), request.status.as_ref());
+        let told = report(&api, manager::RESOURCE_REQUEST, request, before, &status).await;
+        match told {
             Ok(_) => Ok(()),
             // It went while we were at it, or is about to.
             Err(_) if request.metadata.deletion_timestamp.is_some() => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(Error::request("answer a request")(error)),
         }
     }
 

@@ -104,9 +104,12 @@ impl<K: Copied + Send + Sync + 'static> Copier<K> {
         Some(())
     }
 
+    /// Whether there is something to copy, or something copied waits for us.
     fn has_work(&self) -> bool {
         let peer = self.peer.borrow();
-        peer.stance(K::KIND) == Stance::Copy || !self.local.held_for(&peer.id).is_empty()
+        let is_due = || !K::KIND.awaits_source() || self.local.is_any(&peer.local, &peer.id);
+        !self.local.held_for(&peer.id).is_empty()
+            || peer.stance(K::KIND) == Stance::Copy && is_due()
     }
 
     /// Copies with a given client until nothing is left to copy.

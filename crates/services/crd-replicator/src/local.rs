@@ -56,6 +56,11 @@ impl<K: Copied + 'static> Local<K> {
         (source.remote_id() == Some(peer.as_str())).then_some(source)
     }
 
+    /// Whether there is a source in a namespace for this peer.
+    pub fn is_any(&self, namespace: &str, peer: &ClusterId) -> bool {
+        self.names(namespace).iter().any(|name| self.source(namespace, name, peer).is_some())
+    }
+
     /// The names of the sources in a namespace.
     pub fn names(&self, namespace: &str) -> Vec<String> {
         let keys = self.keys();

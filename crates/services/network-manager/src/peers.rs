@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{ObjectMeta, Patch};
+use kube::api::Patch;
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::discovery::ForeignCluster;
 use liqo_api::keys::{annotation, finalizer, manager};
@@ -16,6 +16,7 @@ use liqo_ipam::{Networks, Refusal as NotAdmitted};
 use liqo_kit::apply::{Outcome, Writer};
 use liqo_kit::events::{Events, Note};
 use liqo_kit::keyed::Next;
+use liqo_kit::report::report;
 use liqo_kit::retry::or_gone;
 use liqo_kit::watch::Key;
 use liqo_network_exchange::heard::{self, Refusal};
@@ -44,7 +45,6 @@ pub struct Peers {
     book: Arc<Book>,
     events: Events,
     configs: Writer,
-    answers: Writer,
     tunnels: Writer,
     /// Has peers looked at again.
     again: Sender<ClusterId>,
@@ -65,7 +65,6 @@ impl Peers {
             book,
             events,
             configs: Writer::owning(manager::NETWORK_MANAGER),
-            answers: Writer::owning(manager::NETWORK_MANAGER),
             tunnels: Writer::owning(manager::NETWORK_MANAGER),
             again,
         }
@@ -241,15 +240,10 @@ impl Peers {
         };
         self.mark(cluster, heard, placed.as_ref().err()).await?;
         let Ok((asked, given)) = placed else { return Ok(None) };
-        let metadata = ObjectMeta {
-            name: heard.metadata.name.clone(),
-            namespace: heard.metadata.namespace.clone(),
-            ..ObjectMeta::default()
-        };
-        let status = Some(heard::answer(asked, given));
-        let want = NetworkConfig { metadata, spec: heard.spec.clone(), status };
-        let api = self.configs_in(heard);
-        if let Outcome::Applied(_) = self.answers.apply_status(&api, &want, Some(heard)).await? {
+        let (api, answer) = (self.configs_in(heard), heard::answer(asked, given));
+        let before = heard.status.as_ref();
+        let told = report(&api, manager::NETWORK_MANAGER, heard, before, &answer).await;
+        if told.map_err(request("answer a NetworkConfig"))? {
             info!(cluster = %peer, pod = %given.pod, external = %given.external, "Networks placed");
         }
         Ok(Some((asked, given)))
@@ -336,6 +330,8 @@ impl Peers {
             let owners = config.owner_references().iter().cloned().chain([owner]);
             let owners: Vec<OwnerReference> = owners.collect();
             change["metadata"]["ownerReferences"] = json!(owners);
+            // It would go back to the peer with every change who wrote which field of what it told.
+            change["metadata"]["managedFields"] = json!([{}]);
         }
         self.change(config, change).await
     }
