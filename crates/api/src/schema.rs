@@ -100,6 +100,8 @@ pub(crate) fn pod_spec(_: &mut SchemaGenerator) -> Schema {
             },
         },
         "x-kubernetes-preserve-unknown-fields": true,
+        // One owner for all of it: a record of who wrote each field is as large as the fields.
+        "x-kubernetes-map-type": "atomic",
     })
 }
 

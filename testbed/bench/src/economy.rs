@@ -10,14 +10,17 @@ use crate::processes::Processes;
 
 const CLUSTERS: [&str; 2] = ["rome", "milan"];
 
+/// Counts by name.
+type Counts = BTreeMap<String, u64>;
+
 /// What had been spent at some moment.
 pub struct Economy {
     /// Requests by cluster, verb and resource.
-    requests: BTreeMap<String, u64>,
+    requests: Counts,
     /// CPU time of the two API servers, in ms.
     servers: u64,
-    /// CPU time of Liqo in both clusters, in ms.
-    liqo: u64,
+    /// CPU time of Liqo by cluster and component, in ms.
+    liqo: Counts,
     /// Bytes between the clusters.
     bytes: u64,
     /// Events there are, in both clusters.
@@ -30,7 +33,7 @@ impl Economy {
         let mut now = Self {
             requests: BTreeMap::new(),
             servers: 0,
-            liqo: 0,
+            liqo: BTreeMap::new(),
             bytes: crossed(lab)?,
             events: 0,
         };
@@ -40,7 +43,9 @@ impl Economy {
             }
             now.servers +=
                 Processes::called("/engine/kube-apiserver", lab.prefix(), cluster)?.cpu();
-            now.liqo += Processes::of(lab.prefix(), cluster)?.cpu();
+            for (component, time) in Processes::of(lab.prefix(), cluster)?.each() {
+                *now.liqo.entry(format!("{cluster} {component}")).or_default() += time;
+            }
             let events = lab.kubectl(cluster, "get events -n bench -o name")?;
             now.events += u64::try_from(events.lines().count())?;
         }
@@ -49,12 +54,16 @@ impl Economy {
 
     /// What has been spent since another moment.
     pub fn since(&self, before: &Self) -> Self {
-        let was = |key: &str| before.requests.get(key).copied().unwrap_or_default();
-        let requests = self.requests.iter().map(|(key, count)| (key.clone(), count - was(key)));
+        let since = |now: &Counts, before: &Counts| -> Counts {
+            let was = |key: &str| before.get(key).copied().unwrap_or_default();
+            let grown =
+                now.iter().map(|(key, count)| (key.clone(), count.saturating_sub(was(key))));
+            grown.filter(|(_, count)| *count > 0).collect()
+        };
         Self {
-            requests: requests.filter(|(_, count)| *count > 0).collect(),
+            requests: since(&self.requests, &before.requests),
             servers: self.servers - before.servers,
-            liqo: self.liqo.saturating_sub(before.liqo),
+            liqo: since(&self.liqo, &before.liqo),
             bytes: self.bytes - before.bytes,
             events: self.events.saturating_sub(before.events),
         }
@@ -68,11 +77,21 @@ impl Economy {
         often.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let mut lines = vec![
             format!("  API servers              {:>8.1} s of CPU", per(self.servers, 1000)),
-            format!("  Liqo                     {:>8.1} s of CPU", per(self.liqo, 1000)),
+            format!(
+                "  Liqo                     {:>8.1} s of CPU",
+                per(self.liqo.values().sum(), 1000)
+            ),
+        ];
+        let mut busy: Vec<_> = self.liqo.iter().filter(|(_, time)| **time >= 100).collect();
+        busy.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
+        lines.extend(
+            busy.iter().map(|(key, time)| format!("    {key:<44} {:>6.1} s", per(**time, 1000))),
+        );
+        lines.extend([
             format!("  across the wire          {:>8.1} kB a pod", each(self.bytes) / 1e3),
             format!("  events                   {:>8.1} a pod", each(self.events)),
             format!("  requests                 {:>8.1} a pod", each(self.requests.values().sum())),
-        ];
+        ]);
         lines.extend(
             often.iter().map(|(key, count)| format!("    {key:<44} {:>6.2} a pod", each(**count))),
         );
@@ -86,7 +105,7 @@ fn per(whole: u64, parts: usize) -> f64 {
 }
 
 /// How often each verb was used on each resource.
-fn requests(metrics: &str) -> BTreeMap<String, u64> {
+fn requests(metrics: &str) -> Counts {
     let mut found = BTreeMap::new();
     for line in metrics.lines() {
         let Some((labels, count)) =

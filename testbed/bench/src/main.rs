@@ -155,12 +155,24 @@ fn image(cache: &Path) -> Result<f64> {
     megabytes(&newest.context("the image was loaded")?.path())
 }
 
-/// The bytes that have come into milan's network and left it.
+/// The bytes that have passed between the two clusters, either way.
+///
+/// Whoever measures talks to both as well: what passes this machine's own link went in or out of one of
+/// their networks, and everything else of the one and out of the other.
 fn crossed(lab: &Lab) -> Result<u64> {
-    let lan = &lab.plan().cluster("milan").context("milan is up")?.lan;
-    let namespace = &lab.plan().lan(lan).context("it stands in a network")?.namespace;
-    let output =
-        Command::new("ip").args(["-n", namespace, "-s", "-j", "link", "show", "wan0"]).output()?;
+    let mut passed = 0;
+    for cluster in ["rome", "milan"] {
+        let lan = &lab.plan().cluster(cluster).context("it is up")?.lan;
+        let namespace = &lab.plan().lan(lan).context("it stands in a network")?.namespace;
+        passed += carried(&["-n", namespace], "wan0")?;
+    }
+    Ok(passed.saturating_sub(carried(&[], &lab.plan().host_interface())?) / 2)
+}
+
+/// The bytes that an interface has carried, either way.
+fn carried(place: &[&str], interface: &str) -> Result<u64> {
+    let words = ["-s", "-j", "link", "show", interface];
+    let output = Command::new("ip").args(place).args(words).output()?;
     let links: Value = serde_json::from_slice(&output.stdout).context("ip counts bytes")?;
     let count = |way: &str| links[0]["stats64"][way]["bytes"].as_u64();
     count("rx").zip(count("tx")).map(|(rx, tx)| rx + tx).context("both ways are counted")

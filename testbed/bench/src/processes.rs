@@ -53,6 +53,11 @@ impl Processes {
         self.0.iter().map(|process| process.memory).sum()
     }
 
+    /// The components, and the CPU time that each has used, in ms.
+    pub fn each(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|process| (process.name.as_str(), process.cpu))
+    }
+
     /// The CPU time that all have used, in ms.
     pub fn cpu(&self) -> u64 {
         self.0.iter().map(|process| process.cpu).sum()

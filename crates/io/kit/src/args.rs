@@ -73,15 +73,18 @@ pub struct KlogArgs {
 }
 
 /// How fast a component may talk to an API server.
+///
+/// API servers share themselves out fairly, and say so when they are busy; these limits are for what
+/// goes wrong, not for the usual.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Clients")]
 pub struct ClientArgs {
     /// Requests per second to an API server, in the long run
-    #[arg(long = "client-qps", default_value = "100", value_name = "COUNT")]
+    #[arg(long = "client-qps", default_value = "1000", value_name = "COUNT")]
     pub qps: NonZeroU32,
 
     /// Requests to an API server that may come at once
-    #[arg(long = "client-max-burst", default_value = "100", value_name = "COUNT")]
+    #[arg(long = "client-max-burst", default_value = "1000", value_name = "COUNT")]
     pub burst: NonZeroU32,
 }
 
@@ -157,7 +160,7 @@ mod tests {
     fn flags_of_go_programs_are_understood() {
         for words in [["-v=4", "-logtostderr"], ["--v=4", "--logtostderr=false"], ["-v", "4"]] {
             let line = parse(&words).unwrap();
-            assert_eq!((line.logs.verbosity, line.client.qps.get()), (4, 100), "{words:?}");
+            assert_eq!((line.logs.verbosity, line.client.qps.get()), (4, 1000), "{words:?}");
         }
         let line = parse(&["--klog.v=6", "-client-qps=5", "-client-max-burst", "7"]).unwrap();
         assert_eq!(

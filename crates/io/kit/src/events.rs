@@ -1,7 +1,11 @@
 //! Tells users what happens to their objects, as Events, and does not repeat itself.
+//!
+//! That all is well is told as long as there is little of it: of a thousand objects that come at once
+//! nobody reads it, and an API server that has to do with them has no time for it. What somebody may have
+//! to act on is always told.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -15,8 +19,14 @@ use tracing::{info, warn};
 
 use crate::keyed::chain;
 
+/// How many Events may say at once that all is well.
+const BURST: u32 = 50;
+/// How long it takes until one more may.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How long the same words about the same object are not repeated.
 const SILENCE: Duration = Duration::from_mins(5);
+/// How often it is looked for what may be repeated.
+const SWEEP: Duration = Duration::from_secs(10);
 /// The longest sentence that API servers take, in bytes.
 const LONGEST_NOTE: usize = 1024;
 /// The longest name that API servers take, in bytes.
@@ -61,11 +71,15 @@ impl Events {
         if !self.is_news(&subject, note) {
             return;
         }
+        let Note { warning, reason, message, .. } = note;
+        if !warning && !self.told().has_room(Instant::now()) {
+            info!(object = object.name_any(), reason, message, "Too much to tell");
+            return;
+        }
         let object = object.object_ref(&());
         let event = event(&self.component, object, note, Timestamp::now());
         let namespace = event.metadata.namespace.as_deref().unwrap_or(NOWHERE);
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let Note { reason, message, .. } = note;
         let name = event.regarding.as_ref().and_then(|object| object.name.as_deref());
         match events.create(&PostParams::default(), &event).await {
             Ok(_) => info!(object = name, reason, message, "Event"),
@@ -76,8 +90,11 @@ impl Events {
     }
 
     fn is_news(&self, subject: &str, note: Note<'_>) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.is_news(subject, note, Instant::now())
+        self.told().is_news(subject, note, Instant::now())
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,19 +138,45 @@ fn start(text: &str, longest: usize) -> &str {
     text.get(..text.floor_char_boundary(longest)).unwrap_or(text)
 }
 
-/// What was told, and when: by object, severity and reason.
+/// What was told, and when.
 #[derive(Default)]
-struct Told(HashMap<(String, bool, String), (String, Instant)>);
+struct Told {
+    /// By object, severity and reason.
+    notes: HashMap<(String, bool, String), (String, Instant)>,
+    /// When it was last looked through for what is old.
+    swept: Option<Instant>,
+    /// How many have said of late that all is well, and since when that counts.
+    of_late: Option<(u32, Instant)>,
+}
 
 impl Told {
     fn is_news(&mut self, subject: &str, note: Note<'_>, now: Instant) -> bool {
-        self.0.retain(|_, (_, told)| now.duration_since(*told) < SILENCE);
+        let is_recent = |told: &Instant| now.duration_since(*told) < SILENCE;
+        // To look through all of it for each would take long where there is much.
+        if self.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP) {
+            self.notes.retain(|_, (_, told)| is_recent(told));
+            self.notes.shrink_to_fit();
+            self.swept = Some(now);
+        }
         let key = (subject.to_owned(), note.warning, note.reason.to_owned());
-        if self.0.get(&key).is_some_and(|(message, _)| message == note.message) {
+        let told = self.notes.get(&key);
+        if told.is_some_and(|(message, told)| message == note.message && is_recent(told)) {
             return false;
         }
-        self.0.insert(key, (note.message.to_owned(), now));
+        self.notes.insert(key, (note.message.to_owned(), now));
         true
+    }
+
+    /// Whether one more may say that all is well.
+    fn has_room(&mut self, now: Instant) -> bool {
+        let (count, since) = self.of_late.unwrap_or((0, now));
+        let passed = now.duration_since(since).as_millis() / PAUSE.as_millis();
+        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
+        let left = count.saturating_sub(passed);
+        let since = if left == 0 { now } else { since + PAUSE.saturating_mul(passed) };
+        let has_room = left < BURST;
+        self.of_late = Some((if has_room { left + 1 } else { left }, since));
+        has_room
     }
 }
 
@@ -155,6 +198,25 @@ mod tests {
         assert!(told.is_news("pod", note("no room"), start));
         assert!(told.is_news("pod", note("no rights"), start));
         assert!(told.is_news("other", note("no room"), start));
+    }
+
+    #[test]
+    fn that_all_is_well_is_told_while_there_is_little_of_it() {
+        let (mut told, start) = (Told::default(), Instant::now());
+        let many = |told: &mut Told, at| (0..BURST * 2).filter(|_| told.has_room(at)).count();
+        assert_eq!(many(&mut told, start), 50);
+        assert_eq!(many(&mut told, start + PAUSE / 2), 0);
+        assert_eq!(many(&mut told, start + PAUSE * 5 / 2), 2);
+        assert_eq!(many(&mut told, start + PAUSE * 3), 1, "halves are not lost");
+        assert_eq!(many(&mut told, start + PAUSE * BURST * 3), 50);
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten() {
+        let (mut told, start) = (Told::default(), Instant::now());
+        assert!(told.is_news("pod", note("no room"), start));
+        assert!(told.is_news("other", note("no room"), start + SILENCE));
+        assert_eq!(told.notes.len(), 1);
     }
 
     #[test]

@@ -13,7 +13,8 @@
 //!                                           failed, or asked to come back
 //! ```
 //!
-//! A key that is touched while it waits is worked on at once: the change may be the cure.
+//! A key that is touched while it waits is worked on at once: the change may be the cure. Of those that
+//! are ready, urgent ones go first.
 
 mod ledger;
 
@@ -40,6 +41,21 @@ pub enum Next {
     AwaitChange,
     /// When it is touched, but no later than after this long.
     RequeueAfter(Duration),
+}
+
+/// A key that something has happened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch<K> {
+    /// The key.
+    pub key: K,
+    /// Whether it goes before others: somebody waits for just this one.
+    pub is_urgent: bool,
+}
+
+impl<K> From<K> for Touch<K> {
+    fn from(key: K) -> Self {
+        Self { key, is_urgent: false }
+    }
 }
 
 /// How one run over a key ended, for those who count.
@@ -102,35 +118,52 @@ impl<O: Fn(Ending)> Queue<O> {
         F: Future<Output = Result<Next, E>>,
         E: Failure,
     {
+        self.run_ranked(touched.map(Touch::from), work).await;
+    }
+
+    /// The same, where urgent keys go before others, and have as many workers again for themselves:
+    /// they wait neither for keys that wait, nor for work that takes long.
+    pub async fn run_ranked<K, S, W, F, E>(self, touched: S, work: W)
+    where
+        K: Clone + Display + Eq + Hash,
+        S: Stream<Item = Touch<K>>,
+        W: Fn(K) -> F,
+        F: Future<Output = Result<Next, E>>,
+        E: Failure,
+    {
         let mut touched = pin!(touched.fuse());
         let mut ledger = Ledger::default();
         let mut running = FuturesUnordered::new();
+        let workers = self.workers.get();
+        let mut busy = Busy::default();
         loop {
             // Everything that is known now goes in first: a burst of touches becomes one run.
-            let open = take_all(touched.as_mut(), |key| ledger.touch(key)).await;
+            let open = take_all(touched.as_mut(), |touch| ledger.touch(touch)).await;
             if !open {
                 break;
             }
             ledger.wake(Instant::now());
-            while running.len() < self.workers.get()
-                && let Some(key) = ledger.start()
+            while let Some((key, is_urgent)) =
+                ledger.start(busy.urgent < workers, busy.others < workers)
             {
                 let run = work(key.clone());
-                running.push(run.map(|result| (key, result)));
+                running.push(run.map(move |result| (key, is_urgent, result)));
+                *busy.with(is_urgent) += 1;
             }
             tokio::select! {
                 biased;
-                Some((key, result)) = running.next(), if !running.is_empty() => {
+                Some((key, is_urgent, result)) = running.next(), if !running.is_empty() => {
+                    *busy.with(is_urgent) -= 1;
                     self.end(&mut ledger, key, result);
                 }
-                key = touched.next() => match key {
-                    Some(key) => ledger.touch(key),
+                touch = touched.next() => match touch {
+                    Some(touch) => ledger.touch(touch),
                     None => break,
                 },
                 () = until(ledger.wakes_at()) => {}
             }
         }
-        while let Some((key, result)) = running.next().await {
+        while let Some((key, _, result)) = running.next().await {
             self.end(&mut ledger, key, result);
         }
     }
@@ -165,6 +198,19 @@ impl<O: Fn(Ending)> Queue<O> {
                 (self.observe)(Ending::Failed(reason));
             }
         }
+    }
+}
+
+/// How many workers are busy.
+#[derive(Default)]
+struct Busy {
+    urgent: usize,
+    others: usize,
+}
+
+impl Busy {
+    fn with(&mut self, is_urgent: bool) -> &mut usize {
+        if is_urgent { &mut self.urgent } else { &mut self.others }
     }
 }
 

@@ -11,13 +11,12 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Display};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -90,34 +89,31 @@ impl<K> Object for K where
 #[error("the watch ended before its first list")]
 pub struct Ended;
 
-/// The objects of a watch as they are known now, without their `managedFields`.
-///
-/// Readiness is told by a channel of our own: of several who wait on kube's store, all but the last
-/// may never be woken.
-pub struct Store<K: Resource<DynamicType = ()> + Clone + 'static> {
-    objects: reflector::Store<K>,
+/// The objects of a watch as they are known now, without their `managedFields`; a clone is the same.
+pub struct Store<K> {
+    objects: Arc<RwLock<Objects<K>>>,
     ready: Receiver<bool>,
 }
 
-impl<K: Resource<DynamicType = ()> + Clone + 'static> Clone for Store<K> {
+type Objects<K> = HashMap<Key, Arc<K>>;
+
+impl<K> Clone for Store<K> {
     fn clone(&self) -> Self {
-        Self { objects: self.objects.clone(), ready: self.ready.clone() }
+        Self { objects: Arc::clone(&self.objects), ready: self.ready.clone() }
     }
 }
 
-impl<K: Resource<DynamicType = ()> + Clone + 'static> Store<K> {
+impl<K> Store<K> {
     /// The object with this key, if there is one.
     pub fn object(&self, key: &Key) -> Option<Arc<K>> {
-        let reference = ObjectRef::new(&key.name);
-        self.objects.get(&match &key.namespace {
-            Some(namespace) => reference.within(namespace),
-            None => reference,
-        })
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects.get(key).cloned()
     }
 
     /// All objects, in no order.
     pub fn objects(&self) -> Vec<Arc<K>> {
-        self.objects.state()
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects.values().cloned().collect()
     }
 
     /// Whether there was a whole list.
@@ -128,11 +124,6 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Store<K> {
     /// Waits for the first whole list. The stream of keys must be read meanwhile.
     pub async fn wait_until_ready(&self) -> Result<(), Ended> {
         self.ready.clone().wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| Ended)
-    }
-
-    /// The store as kube's own tools take it.
-    pub fn as_kube(&self) -> reflector::Store<K> {
-        self.objects.clone()
     }
 }
 
@@ -200,12 +191,12 @@ impl kube::runtime::utils::Backoff for Waits {
 /// Feeds a store from the events of a watch, and names the keys they touched.
 fn feed<K, S>(events: S, trim: fn(&mut K)) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
 where
-    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Send + Sync + 'static,
     S: Stream<Item = watcher::Result<Event<K>>> + Send,
 {
-    let (objects, mut writer) = reflector::store::<K>();
+    let objects = Arc::<RwLock<Objects<K>>>::default();
     let (tell_ready, ready) = channel(false);
-    let mut known = Known::default();
+    let mut writer = Writer { objects: Arc::clone(&objects), listed: HashMap::new() };
     let keys = events.filter_map(move |event| {
         let touched = match event {
             Ok(event) => {
@@ -213,11 +204,12 @@ where
                     object.meta_mut().managed_fields = None;
                     trim(object);
                 });
-                writer.apply_watcher_event(&event);
-                if matches!(event, Event::InitDone) {
+                let is_whole = matches!(event, Event::InitDone);
+                let touched = writer.write(event);
+                if is_whole {
                     tell_ready.send_replace(true);
                 }
-                Some(stream::iter(known.touched(&event)))
+                Some(stream::iter(touched))
             }
             Err(error) => {
                 let kind = K::kind(&());
@@ -234,6 +226,54 @@ where
     (Store { objects, ready }, keys.flatten())
 }
 
+/// Who writes to a store.
+struct Writer<K> {
+    objects: Arc<RwLock<Objects<K>>>,
+    /// What the list that is going on has shown.
+    listed: Objects<K>,
+}
+
+impl<K: ResourceExt> Writer<K> {
+    /// Writes what an event says; the keys that it touches, those that it silently drops included.
+    fn write(&mut self, event: Event<K>) -> Vec<Key> {
+        match event {
+            Event::Apply(object) => {
+                let key = Key::of(&object);
+                self.objects().insert(key.clone(), Arc::new(object));
+                vec![key]
+            }
+            Event::Delete(object) => {
+                let key = Key::of(&object);
+                let mut objects = self.objects();
+                objects.remove(&key);
+                // What many objects took is given back when they are gone.
+                if objects.len() < objects.capacity() / 4 {
+                    objects.shrink_to_fit();
+                }
+                vec![key]
+            }
+            Event::Init => {
+                self.listed = HashMap::new();
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                self.listed.insert(Key::of(&object), Arc::new(object));
+                Vec::new()
+            }
+            Event::InitDone => {
+                let listed = std::mem::take(&mut self.listed);
+                let mut objects = self.objects();
+                let before = std::mem::replace(&mut *objects, listed);
+                difference(&before, &objects)
+            }
+        }
+    }
+
+    fn objects(&self) -> RwLockWriteGuard<'_, Objects<K>> {
+        self.objects.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Whether a watch only has to list again, because the API server has forgotten where it was: that
 /// happens every few minutes where there is little to see, and no bookmarks, as with Events.
 fn is_expired(error: &watcher::Error) -> bool {
@@ -245,55 +285,25 @@ fn is_expired(error: &watcher::Error) -> bool {
     status.code == 410
 }
 
-/// The keys that a watch has shown so far, with the version of each.
-#[derive(Default)]
-struct Known {
-    current: HashMap<Key, Option<String>>,
-    /// What the list that is going on has shown.
-    listed: Option<HashMap<Key, Option<String>>>,
-}
-
-impl Known {
-    /// The keys that an event touches, those that it silently drops included.
-    fn touched<K: ResourceExt>(&mut self, event: &Event<K>) -> Vec<Key> {
-        match event {
-            Event::Apply(object) => {
-                self.current.insert(Key::of(object), object.resource_version());
-                vec![Key::of(object)]
-            }
-            Event::Delete(object) => {
-                self.current.remove(&Key::of(object));
-                vec![Key::of(object)]
-            }
-            Event::Init => {
-                self.listed = Some(HashMap::new());
-                vec![]
-            }
-            Event::InitApply(object) => {
-                let listed = self.listed.get_or_insert_default();
-                listed.insert(Key::of(object), object.resource_version());
-                vec![]
-            }
-            Event::InitDone => self.finish_list(),
-        }
-    }
-
-    fn finish_list(&mut self) -> Vec<Key> {
-        let listed = self.listed.take().unwrap_or_default();
-        let before = std::mem::replace(&mut self.current, listed);
-        let changed = self.current.iter().filter(|(key, version)| {
-            version.is_none() || before.get(key).is_none_or(|earlier| earlier != *version)
-        });
-        let vanished = before.keys().filter(|key| !self.current.contains_key(key));
-        let mut touched: Vec<Key> = changed.map(|(key, _)| key).chain(vanished).cloned().collect();
-        touched.sort();
-        touched
-    }
+/// The keys of what came, changed or vanished between two lists.
+fn difference<K: ResourceExt>(before: &Objects<K>, after: &Objects<K>) -> Vec<Key> {
+    let is_as_before = |key: &Key, object: &K| {
+        let version = object.meta().resource_version.as_deref();
+        let earlier = before.get(key).and_then(|it| it.meta().resource_version.as_deref());
+        version.is_some() && version == earlier
+    };
+    let changed = after.iter().filter(|(key, object)| !is_as_before(key, object));
+    let vanished = before.keys().filter(|key| !after.contains_key(key));
+    let mut touched: Vec<Key> = changed.map(|(key, _)| key).chain(vanished).cloned().collect();
+    touched.sort();
+    touched
 }
 
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use futures::channel::mpsc::UnboundedSender;
+    use futures::stream::BoxStream;
     use k8s_openapi::api::core::v1::ConfigMap;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
@@ -312,20 +322,20 @@ mod tests {
 
     #[test]
     fn nothing_is_named_before_the_first_list_is_whole() {
-        let mut known = Known::default();
-        assert_eq!(names(&mut known, &[Event::Init, Event::InitApply(map("a", "1"))]), [""; 0]);
-        assert_eq!(names(&mut known, &[Event::InitDone]), ["shop/a"]);
+        let mut shown = Shown::default();
+        assert_eq!(shown.names([Event::Init, Event::InitApply(map("a", "1"))]), [""; 0]);
+        assert_eq!(shown.names([Event::InitDone]), ["shop/a"]);
     }
 
     #[test]
     fn a_deletion_names_its_key() {
-        let mut known = listed(&["a"]);
-        assert_eq!(names(&mut known, &[Event::Delete(map("a", "2"))]), ["shop/a"]);
+        let mut shown = Shown::listed(&["a"]);
+        assert_eq!(shown.names([Event::Delete(map("a", "2"))]), ["shop/a"]);
     }
 
     #[test]
     fn a_list_names_what_vanished_changed_or_came_and_nothing_else() {
-        let mut known = listed(&["changed", "same", "vanished"]);
+        let mut shown = Shown::listed(&["changed", "same", "vanished"]);
         let relist = [
             Event::Init,
             Event::InitApply(map("changed", "2")),
@@ -333,19 +343,19 @@ mod tests {
             Event::InitApply(map("came", "1")),
             Event::InitDone,
         ];
-        assert_eq!(names(&mut known, &relist), ["shop/came", "shop/changed", "shop/vanished"]);
+        assert_eq!(shown.names(relist), ["shop/came", "shop/changed", "shop/vanished"]);
         assert_eq!(
-            names(&mut known, &[Event::Init, Event::InitDone]),
+            shown.names([Event::Init, Event::InitDone]),
             ["shop/came", "shop/changed", "shop/same"]
         );
     }
 
     #[test]
     fn a_list_that_breaks_off_forgets_nothing() {
-        let mut known = listed(&["a"]);
+        let mut shown = Shown::listed(&["a"]);
         let broken = [Event::Init, Event::InitApply(map("b", "1")), Event::Init];
-        assert_eq!(names(&mut known, &broken), [""; 0]);
-        assert_eq!(names(&mut known, &[Event::InitDone]), ["shop/a"]);
+        assert_eq!(shown.names(broken), [""; 0]);
+        assert_eq!(shown.names([Event::InitDone]), ["shop/a"]);
     }
 
     #[tokio::test]
@@ -408,17 +418,38 @@ mod tests {
         ConfigMap { metadata, ..ConfigMap::default() }
     }
 
-    fn listed(names: &[&str]) -> Known {
-        let mut known = Known::default();
-        known.touched(&Event::<ConfigMap>::Init);
-        for name in names {
-            known.touched(&Event::InitApply(map(name, "1")));
-        }
-        known.touched(&Event::<ConfigMap>::InitDone);
-        known
+    /// A watch whose events a test sends, and the keys it names.
+    struct Shown {
+        send: UnboundedSender<watcher::Result<Event<ConfigMap>>>,
+        keys: BoxStream<'static, Key>,
     }
 
-    fn names(known: &mut Known, events: &[Event<ConfigMap>]) -> Vec<String> {
-        events.iter().flat_map(|event| known.touched(event)).map(|key| key.to_string()).collect()
+    impl Default for Shown {
+        fn default() -> Self {
+            let (send, events) = futures::channel::mpsc::unbounded();
+            let (_, keys) = feed(events, |_| {});
+            Self { send, keys: keys.boxed() }
+        }
+    }
+
+    impl Shown {
+        fn listed(names: &[&str]) -> Self {
+            let mut shown = Self::default();
+            shown.names([Event::Init]);
+            shown.names(names.iter().map(|name| Event::InitApply(map(name, "1"))));
+            shown.names([Event::InitDone]);
+            shown
+        }
+
+        fn names(&mut self, events: impl IntoIterator<Item = Event<ConfigMap>>) -> Vec<String> {
+            for event in events {
+                self.send.unbounded_send(Ok(event)).unwrap();
+            }
+            let mut names = Vec::new();
+            while let Some(key) = self.keys.next().now_or_never() {
+                names.push(key.unwrap().to_string());
+            }
+            names
+        }
     }
 }

@@ -72,6 +72,8 @@ pub struct Ledger {
     allowed: HashMap<Box<str>, (Claim, Timestamp)>,
     /// What is about to start and was not seen to have started yet.
     starting: HashMap<Box<str>, Claim>,
+    /// What all of these ask for, by consumer.
+    starts: BTreeMap<Box<str>, Amounts>,
     /// What all claims of a consumer ask for, and those that have started.
     sums: BTreeMap<Box<str>, [Amounts; 2]>,
 }
@@ -81,7 +83,7 @@ impl Ledger {
     pub fn see(&mut self, key: &str, claim: Option<Claim>) {
         self.allowed.remove(key);
         if claim.as_ref().is_none_or(|claim| claim.has_started) {
-            self.starting.remove(key);
+            self.stay(key);
         }
         if self.claims.get(key) == claim.as_ref() {
             return;
@@ -142,19 +144,22 @@ impl Ledger {
             return Ok(());
         }
         let mut used = self.sum(&claim.origin, 1);
-        for starting in self.starting.values().filter(|one| one.origin == claim.origin) {
-            used.add(&counted(&starting.demand));
+        if let Some(starts) = self.starts.get(&claim.origin) {
+            used.add(starts);
         }
         if let Some(why) = excess(&claim.demand, &used, offered) {
             return Err(why);
         }
+        Sum(self.starts.entry(claim.origin.clone()).or_default()).add(&claim.demand);
         self.starting.insert(key.into(), claim.clone());
         Ok(())
     }
 
     /// Takes back that a pod was about to start.
     pub fn stay(&mut self, key: &str) {
-        self.starting.remove(key);
+        if let Some(claim) = self.starting.remove(key) {
+            Sum(self.starts.entry(claim.origin).or_default()).take(&claim.demand);
+        }
     }
 
     fn sum(&self, origin: &str, index: usize) -> Amounts {

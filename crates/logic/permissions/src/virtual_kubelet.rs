@@ -47,7 +47,7 @@ fn reflection(permissions: Permissions) -> Permissions {
         .cluster(
             "Pods of its node: their status, their end, and the tokens they run with.",
             [
-                on(CORE, ["pods"]).read().change().delete(),
+                on(CORE, ["pods"]).read().delete(),
                 on(CORE, ["pods"]).status().manage(),
                 on(CORE, ["pods/eviction", "serviceaccounts/token"]).create(),
             ],

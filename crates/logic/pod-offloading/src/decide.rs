@@ -44,7 +44,7 @@ pub enum There<'a> {
 /// Something to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Mark the pod here, and make its ShadowPod.
+    /// Make the ShadowPod.
     Offload,
     /// Change labels and annotations of the ShadowPod.
     Relabel(Value),

@@ -1,15 +1,19 @@
 //! Pods as they are kept in memory: what is needed again and again, and nothing else.
 //!
-//! The specification of a pod is by far its largest part, and needed once: it is read when the pod
-//! is sent away. A status is kept as text, which takes a third of the space that fields take.
+//! The specification of a pod is by far its largest part, and needed once: when the pod is sent away. It
+//! is kept until the pod is marked, which is once it was. A status is kept as text, which takes a third of the space that fields take.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube_core::Resource;
+use liqo_api::Time;
+use liqo_api::keys::{annotation, label};
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -44,17 +48,51 @@ impl<'de> Deserialize<'de> for Json {
 }
 
 /// A pod of this cluster that is bound to the virtual node.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct HomePod {
     /// Its metadata.
-    #[serde(default)]
     pub metadata: ObjectMeta,
-    /// The little that is needed of its specification.
-    #[serde(default)]
+    /// The little that is needed of its specification again and again.
     pub spec: Glimpse,
+    /// All of its specification, as long as it is not marked as one that runs elsewhere.
+    pub whole: Option<Json>,
     /// Its status.
-    #[serde(default)]
     pub status: Json,
+}
+
+impl<'de> Deserialize<'de> for HomePod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(HomePodVisitor)
+    }
+}
+
+struct HomePodVisitor;
+
+impl<'de> Visitor<'de> for HomePodVisitor {
+    type Value = HomePod;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a pod")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<HomePod, A::Error> {
+        let mut pod = HomePod::default();
+        while let Some(field) = map.next_key::<Cow<'_, str>>()? {
+            match &*field {
+                "metadata" => pod.metadata = map.next_value::<Metadata>()?.into(),
+                // API servers send metadata first.
+                "spec" if pod.is_marked() => pod.spec = map.next_value()?,
+                "spec" => {
+                    let spec: Value = map.next_value()?;
+                    pod.spec = Glimpse::deserialize(&spec).map_err(A::Error::custom)?;
+                    pod.whole = Some(Json::of(&spec));
+                }
+                "status" => pod.status = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(pod)
+    }
 }
 
 /// The little that is needed of a specification.
@@ -111,12 +149,21 @@ impl HomePod {
         self.spec.volumes.retain(|volume| volume.tokens().next().is_some());
         self.spec.volumes.shrink_to_fit();
         self.spec.ephemeral_containers.shrink_to_fit();
-        let metadata = std::mem::take(&mut self.metadata);
+        if self.is_marked() {
+            self.whole = None;
+        }
+        let mut metadata = std::mem::take(&mut self.metadata);
         self.metadata = ObjectMeta {
             deletion_grace_period_seconds: metadata.deletion_grace_period_seconds,
-            annotations: metadata.annotations.clone(),
+            annotations: metadata.annotations.take(),
             ..seen(metadata)
         };
+    }
+
+    /// Whether it is marked as one that runs elsewhere.
+    pub fn is_marked(&self) -> bool {
+        let labels = self.metadata.labels.as_ref();
+        labels.is_some_and(|labels| labels.contains_key(label::SHADOW_POD))
     }
 
     /// The tokens that its volumes ask for.
@@ -163,7 +210,7 @@ impl Volume {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct RemotePod {
     /// Its metadata.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "metadata")]
     pub metadata: ObjectMeta,
     #[serde(default)]
     pub(crate) spec: Extras,
@@ -208,10 +255,58 @@ impl RemotePod {
     }
 }
 
-/// Drops from the metadata of a ShadowPod or of a Secret what is not needed.
+/// Drops from the metadata of a Secret with tokens what is not needed.
+pub fn trim_secret(metadata: &mut ObjectMeta) {
+    let mut taken = std::mem::take(metadata);
+    taken.labels = None;
+    let read = [annotation::SERVICE_ACCOUNT_POD_UID, annotation::SERVICE_ACCOUNT_RENEWAL];
+    let mut annotations = taken.annotations.take().unwrap_or_default();
+    annotations.retain(|name, _| read.contains(&name.as_str()));
+    *metadata = ObjectMeta { annotations: Some(annotations), ..seen(taken) };
+}
+
+/// Drops from the metadata of a ShadowPod what is not needed.
 pub fn trim_shadow(metadata: &mut ObjectMeta) {
-    let taken = std::mem::take(metadata);
-    *metadata = ObjectMeta { annotations: taken.annotations.clone(), ..seen(taken) };
+    let mut taken = std::mem::take(metadata);
+    let annotations = taken.annotations.take();
+    *metadata = ObjectMeta { annotations, ..seen(taken) };
+}
+
+/// What is read of the metadata of a pod. A large part of it says who wrote which field, and is not
+/// even taken apart.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+    deletion_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+}
+
+impl From<Metadata> for ObjectMeta {
+    fn from(read: Metadata) -> Self {
+        Self {
+            name: read.name,
+            namespace: read.namespace,
+            uid: read.uid,
+            resource_version: read.resource_version,
+            labels: read.labels,
+            annotations: read.annotations,
+            owner_references: read.owner_references,
+            deletion_timestamp: read.deletion_timestamp,
+            deletion_grace_period_seconds: read.deletion_grace_period_seconds,
+            ..Self::default()
+        }
+    }
+}
+
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    Metadata::deserialize(deserializer).map(ObjectMeta::from)
 }
 
 /// What is needed of the metadata of anything.
@@ -280,6 +375,34 @@ mod tests {
         assert_eq!(tokens.len(), 1);
         assert_eq!((&*tokens[0].volume, &*tokens[0].path), ("kube-api-access-wrcb8", "token"));
         assert_eq!(tokens[0].seconds, Some(3607));
+    }
+
+    #[test]
+    fn a_specification_is_kept_until_its_pod_is_marked() {
+        let mut golden = crate::fixtures::golden_home();
+        golden["spec"]["ofTomorrow"] = json!({"a": [1, 2]});
+        assert_eq!(read(&golden).whole, None);
+        golden["metadata"]["labels"].as_object_mut().unwrap().remove("liqo.io/shadowPod");
+        let pod = read(&golden);
+        assert_eq!(pod.whole.unwrap().value(), golden["spec"]);
+        assert_eq!(pod.spec.service_account_name.as_deref(), Some("default"));
+    }
+
+    #[test]
+    fn whatever_comes_first_a_pod_is_read() {
+        let marked = r#"{"kind": "Pod", "status": {"phase": "Running"}, "spec": {"volumes": []},
+                         "metadata": {"name": "a", "labels": {"liqo.io/shadowPod": "true"}}}"#;
+        let mut pod: HomePod = serde_json::from_str(marked).unwrap();
+        pod.trim();
+        assert_eq!((pod.metadata.name.as_deref(), pod.whole), (Some("a"), None));
+        assert_eq!(pod.status.value(), json!({"phase": "Running"}));
+        assert!(serde_json::from_str::<HomePod>(r#"{"spec": {"volumes": 1}}"#).is_err());
+    }
+
+    fn read(pod: &Value) -> HomePod {
+        let mut pod: HomePod = serde_json::from_str(&pod.to_string()).unwrap();
+        pod.trim();
+        pod
     }
 
     #[test]

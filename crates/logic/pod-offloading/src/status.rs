@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use liqo_api::keys::node;
+use liqo_api::keys::{label, node};
 use liqo_replication::patch;
 use serde_json::{Map, Value, json};
 
@@ -173,6 +173,16 @@ fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
 /// The change from one status of a pod to another, for this very pod; none when it has it.
 pub fn change(pod: &ObjectMeta, have: &Value, want: &Value) -> Option<Value> {
     Some(patch::of_field(pod, "status", patch::between(have, want)?))
+}
+
+/// The same for a pod that runs elsewhere, which is marked as such with it: whoever counts what runs
+/// here never takes it for one of them.
+pub fn marked_change(pod: &HomePod, have: &Value, want: &Value) -> Option<Value> {
+    let mut change = change(&pod.metadata, have, want)?;
+    if !pod.is_marked() {
+        change["metadata"]["labels"] = json!({ label::SHADOW_POD: label::TRUE });
+    }
+    Some(change)
 }
 
 /// Whether a change may wait a moment for the next one, which often makes it needless: a pod whose

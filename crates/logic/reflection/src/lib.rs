@@ -70,6 +70,9 @@ pub trait Reflect: 'static {
     const NAME: &'static str;
     /// Whether Services have a say in whether their objects of this kind are reflected.
     const HAS_SERVICE: bool = false;
+    /// The label of objects of ours there that are no copies: there may be very many, and whoever
+    /// reflects does not watch them.
+    const NO_COPIES: Option<&'static str> = None;
 
     /// What the copy of an object is called; nothing when an object of this name has no copy.
     ///

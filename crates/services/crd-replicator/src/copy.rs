@@ -11,10 +11,10 @@ use kube::{Api, ResourceExt as _};
 use liqo_api::keys::{finalizer, manager};
 use liqo_api::names::ClusterId;
 use liqo_kit::client::{Remote, RemoteClient};
-use liqo_kit::create::create;
 use liqo_kit::keyed::{Ending, Next, Queue};
 use liqo_kit::metrics::Metrics;
 use liqo_kit::retry::{Backoff, Failure, Retry, or_gone};
+use liqo_kit::terse;
 use liqo_kit::watch::{Key, Store, at_hand, watch_with};
 use liqo_replication::carried::{self, Carried};
 use liqo_replication::kind::Copied;
@@ -272,7 +272,7 @@ impl<K: Copied + Send + Sync + 'static> Link<'_, K> {
             field_manager: Some(manager::CRD_REPLICATOR.to_owned()),
             ..PostParams::default()
         };
-        match create(&self.replicas, &params, &replica).await {
+        match terse::create(&self.replicas, &params, &replica).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 // It may be ours, made a moment ago and not yet seen; if so, the watch tells.

@@ -6,6 +6,8 @@
 //!   of each namespace there ┘
 //! ```
 //!
+//! How a pod there is now is urgent: whoever looks at it here waits for that. New pods wait for it.
+//!
 //! Pods here are watched once for all namespaces; what is there, namespace by namespace, as far as
 //! a [`side`] is known. All that is decided is decided in `liqo-pod-offloading`; what is done is done
 //! in [`hands`], [`additions`] and [`tokens`], and what is remembered between two looks is in [`memory`].
@@ -29,7 +31,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use liqo_api::keys::event;
 use liqo_kit::events::{Events, Note};
-use liqo_kit::keyed::{Ending, Next, Queue, chain};
+use liqo_kit::keyed::{Ending, Next, Queue, Touch, chain};
 use liqo_kit::retry::{Failure, Retry};
 use liqo_kit::watch::{Ended, Key, Store};
 use liqo_pod_offloading::decide::{Action, There, decide};
@@ -85,11 +87,11 @@ pub(crate) struct Pods {
     memory: Mutex<HashMap<Key, Memory>>,
     clock: Clock,
     told: Mutex<Told>,
-    touch: mpsc::Sender<Key>,
+    touch: mpsc::Sender<Touch<Key>>,
 }
 
 /// What has to be looked at.
-pub(crate) struct Touched(mpsc::Receiver<Key>);
+pub(crate) struct Touched(mpsc::Receiver<Touch<Key>>);
 
 impl Pods {
     /// The pods, and what is touched of them from elsewhere.
@@ -117,11 +119,12 @@ impl Pods {
         workers: u16,
     ) {
         let there = stream::unfold(touched.0, async |mut touched| {
-            let key = touched.recv().await?;
-            Some((key, touched))
+            let touch = touched.recv().await?;
+            Some((touch, touched))
         });
-        let keys = stream::select(here, there);
-        let work = Queue::new("pods").workers(workers).backoff(BACKOFF).run(keys, async |key| {
+        let keys = stream::select(here.map(Touch::from), there);
+        let queue = Queue::new("pods").workers(workers).backoff(BACKOFF);
+        let work = queue.run_ranked(keys, async |key| {
             let result = self.look(&key).await;
             let ending = match &result {
                 Ok(_) => Ending::Done,
@@ -138,7 +141,7 @@ impl Pods {
         let mut namespaces = self.ground.namespaces.clone();
         while namespaces.changed().await {
             for pod in self.ground.store.objects() {
-                let _ = self.touch.send(Key::of(&*pod)).await;
+                let _ = self.touch.send(Key::of(&*pod).into()).await;
             }
         }
     }
@@ -221,7 +224,12 @@ impl Pods {
             again = earlier(again, self.keep_tokens(scene, side).await?);
         }
         if scene.is_empty() {
-            self.memories().remove(scene.key);
+            let mut memories = self.memories();
+            memories.remove(scene.key);
+            // What a thousand pods took is given back when they are gone.
+            if memories.len() < memories.capacity() / 4 {
+                memories.shrink_to_fit();
+            }
         }
         Ok(again.map_or(Next::AwaitChange, Next::RequeueAfter))
     }

@@ -5,8 +5,13 @@ use std::hash::Hash;
 
 use tokio::time::Instant;
 
+use super::Touch;
+
 /// Where each key stands; a key that is in no book is idle.
 pub(super) struct Ledger<K> {
+    /// What is ready and urgent.
+    urgent: VecDeque<K>,
+    /// What is ready; also what has become urgent, or ran, since it was put there.
     ready: VecDeque<K>,
     /// By time, and then by a number that makes equal times distinct.
     waiting: BTreeMap<(Instant, u64), K>,
@@ -18,14 +23,15 @@ pub(super) struct Ledger<K> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Ready,
-    Running { touched: bool },
+    Ready { is_urgent: bool },
+    Running { touched: Option<bool> },
     Waiting { place: (Instant, u64) },
 }
 
 impl<K> Default for Ledger<K> {
     fn default() -> Self {
         Self {
+            urgent: VecDeque::new(),
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
             states: HashMap::new(),
@@ -37,15 +43,19 @@ impl<K> Default for Ledger<K> {
 
 impl<K: Clone + Eq + Hash> Ledger<K> {
     /// Notes that something about a key changed.
-    pub fn touch(&mut self, key: K) {
+    pub fn touch(&mut self, touch: Touch<K>) {
+        let Touch { key, is_urgent } = touch;
         match self.states.get_mut(&key) {
-            Some(State::Ready) => {}
-            Some(State::Running { touched }) => *touched = true,
+            Some(State::Ready { is_urgent: true }) => {}
+            Some(State::Ready { is_urgent: false }) if !is_urgent => {}
+            Some(State::Running { touched }) => {
+                *touched = Some(is_urgent || touched.unwrap_or_default());
+            }
             Some(State::Waiting { place }) => {
                 self.waiting.remove(place);
-                self.make_ready(key);
+                self.make_ready(key, is_urgent);
             }
-            None => self.make_ready(key),
+            Some(State::Ready { .. }) | None => self.make_ready(key, is_urgent),
         }
     }
 
@@ -55,7 +65,7 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
             && first.key().0 <= now
         {
             let key = first.remove();
-            self.make_ready(key);
+            self.make_ready(key, false);
         }
     }
 
@@ -64,11 +74,27 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
         self.waiting.first_key_value().map(|((instant, _), _)| *instant)
     }
 
-    /// The key to work on next; it is running from here on.
-    pub fn start(&mut self) -> Option<K> {
-        let key = self.ready.pop_front()?;
-        self.states.insert(key.clone(), State::Running { touched: false });
-        Some(key)
+    /// The key to work on next, and whether it is urgent, if such a key may start; it is running from
+    /// here on.
+    pub fn start(&mut self, urgent: bool, others: bool) -> Option<(K, bool)> {
+        let first = if urgent { self.urgent.pop_front() } else { None };
+        let (key, is_urgent) = match first {
+            Some(key) => (key, true),
+            None if others => (self.next_of_others()?, false),
+            None => return None,
+        };
+        self.states.insert(key.clone(), State::Running { touched: None });
+        Some((key, is_urgent))
+    }
+
+    /// The next key that is ready and not urgent.
+    fn next_of_others(&mut self) -> Option<K> {
+        loop {
+            let key = self.ready.pop_front()?;
+            if self.states.get(&key) == Some(&State::Ready { is_urgent: false }) {
+                return Some(key);
+            }
+        }
     }
 
     /// How often a key has failed in a row.
@@ -90,21 +116,24 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
     }
 
     fn settle(&mut self, key: K, again: Option<Instant>) {
-        let touched = self.states.remove(&key) == Some(State::Running { touched: true });
-        match again {
-            _ if touched => self.make_ready(key),
-            Some(instant) => {
+        let touched = match self.states.remove(&key) {
+            Some(State::Running { touched }) => touched,
+            Some(State::Ready { .. } | State::Waiting { .. }) | None => None,
+        };
+        match (touched, again) {
+            (Some(is_urgent), _) => self.make_ready(key, is_urgent),
+            (None, Some(instant)) => {
                 self.serial = self.serial.wrapping_add(1);
                 let place = (instant, self.serial);
                 self.states.insert(key.clone(), State::Waiting { place });
                 self.waiting.insert(place, key);
             }
-            None => {}
+            (None, None) => {}
         }
     }
 
-    fn make_ready(&mut self, key: K) {
-        self.states.insert(key.clone(), State::Ready);
-        self.ready.push_back(key);
+    fn make_ready(&mut self, key: K, is_urgent: bool) {
+        self.states.insert(key.clone(), State::Ready { is_urgent });
+        if is_urgent { &mut self.urgent } else { &mut self.ready }.push_back(key);
     }
 }

@@ -28,7 +28,7 @@ impl Failure for NoLuck {
 
 /// A queue whose keys a test sends, and whose work it defines.
 struct Bench {
-    send: mpsc::UnboundedSender<&'static str>,
+    send: mpsc::UnboundedSender<Touch<&'static str>>,
     runs: Rc<RefCell<Vec<(&'static str, Duration)>>>,
     end: tokio::task::JoinHandle<()>,
 }
@@ -45,7 +45,7 @@ impl Bench {
         let runs = Rc::new(RefCell::new(Vec::new()));
         let (log, start) = (Rc::clone(&runs), Instant::now());
         let queue = Queue::new("test").workers(workers);
-        let end = tokio::task::spawn_local(queue.run(touched, move |key| {
+        let end = tokio::task::spawn_local(queue.run_ranked(touched, move |key| {
             log.borrow_mut().push((key, start.elapsed()));
             let count = log.borrow().iter().filter(|(other, _)| *other == key).count();
             work(key, count)
@@ -54,7 +54,11 @@ impl Bench {
     }
 
     fn touch(&self, key: &'static str) {
-        self.send.send(key).unwrap();
+        self.send.send(key.into()).unwrap();
+    }
+
+    fn touch_urgently(&self, key: &'static str) {
+        self.send.send(Touch { key, is_urgent: true }).unwrap();
     }
 
     fn keys(&self) -> Vec<&'static str> {
@@ -123,6 +127,43 @@ async fn so_many_keys_run_at_once_as_there_are_workers() {
     pass(SECOND).await;
     pass(SECOND).await;
     assert_eq!((bench.keys().len(), now.get(), most.get()), (5, 0, 3));
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn an_urgent_key_waits_neither_for_others_nor_for_their_work() {
+    let bench = Bench::new(1, async |_, _| {
+        tokio::time::sleep(SECOND).await;
+        Ok(Next::AwaitChange)
+    });
+    for key in ["a", "b", "c", "d"] {
+        bench.touch(key);
+    }
+    settle().await;
+    bench.touch_urgently("e");
+    bench.touch_urgently("c");
+    settle().await;
+    assert_eq!(bench.keys(), ["a", "e"], "urgent ones have a worker of their own");
+    pass(SECOND).await;
+    assert_eq!(bench.keys(), ["a", "e", "b", "c"], "and others have theirs");
+    pass(SECOND).await;
+    pass(SECOND).await;
+    assert_eq!(bench.keys(), ["a", "e", "b", "c", "d"], "what was urgent has had its turn");
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
+async fn a_key_that_becomes_urgent_while_it_runs_goes_first_afterwards() {
+    let bench = Bench::new(1, async |_, _| {
+        tokio::time::sleep(SECOND).await;
+        Ok(Next::AwaitChange)
+    });
+    for key in ["a", "b"] {
+        bench.touch(key);
+    }
+    settle().await;
+    bench.touch_urgently("a");
+    bench.touch("a");
+    pass(SECOND).await;
+    assert_eq!(bench.keys(), ["a", "a", "b"], "both at once");
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]

@@ -150,6 +150,18 @@ fn a_change_names_the_pod_and_what_differs() {
 }
 
 #[test]
+fn a_pod_is_marked_with_its_first_status_from_elsewhere() {
+    let mut pod = crate::fixtures::home_pod();
+    let (have, want) = (json!({"phase": "Pending"}), json!({"phase": "Running"}));
+    assert_eq!(marked_change(&pod, &have, &want), change(&pod.metadata, &have, &want));
+    pod.metadata.labels = None;
+    let marked = marked_change(&pod, &have, &want).unwrap();
+    assert_eq!(marked["metadata"]["labels"], json!({"liqo.io/shadowPod": "true"}));
+    assert_eq!(marked["status"], want);
+    assert_eq!(marked_change(&pod, &want, &want), None);
+}
+
+#[test]
 fn what_is_about_to_change_again_may_wait_and_nothing_else() {
     let pod = crate::fixtures::home_pod();
     let pending = json!({"phase": "Pending"});

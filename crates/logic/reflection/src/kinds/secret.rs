@@ -22,9 +22,10 @@ impl Reflect for Secrets {
     type Source = Secret;
     type Target = Secret;
     const NAME: &'static str = "Secret";
+    /// The tokens of a pod are put there for it, and are no copy of anything.
+    const NO_COPIES: Option<&'static str> = Some(label::SERVICE_ACCOUNT_POD);
 
     fn is_copy(there: &ObjectMeta) -> bool {
-        // The tokens of a pod are put there for it, and are no copy of anything.
         let labels = there.labels.as_ref();
         !labels.is_some_and(|labels| labels.contains_key(label::SERVICE_ACCOUNT_POD))
     }

@@ -17,6 +17,7 @@ use liqo_api::keys::{label, manager};
 use liqo_api::virtualkubelet::{PodPhase, ShadowPod};
 use liqo_kit::keyed::Next;
 use liqo_kit::retry::or_gone;
+use liqo_kit::terse;
 use liqo_kit::watch::Key;
 use liqo_offloading::shadow_pod::{self, Names, Owner};
 use liqo_offloading::slim::{SlimPod, SlimShadow};
@@ -28,8 +29,8 @@ use crate::error::Error;
 use crate::webhooks::{COUNTING, Quota};
 use crate::world::World;
 
-/// How long a pod may be pending before that is reported: most start sooner.
-const PENDING: Duration = Duration::from_secs(2);
+/// How long a phase lasts before it is reported, if it is not the last: many are shorter.
+const LASTS: Duration = Duration::from_secs(5);
 /// How often it is asked whether there is room for a pod by now.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 /// How long a reason is not written again that somebody has wiped out.
@@ -49,8 +50,8 @@ struct Memory {
     uid: Option<String>,
     /// A digest of the names of labels and annotations that its Pod got.
     names: Option<u64>,
-    /// When its Pod was first seen pending.
-    pending: Option<Instant>,
+    /// The phase that its Pod was last seen in, and since when.
+    phase: Option<(PodPhase, Instant)>,
     /// The containers that were added last, and to which Pod.
     added: Option<(Option<String>, Value)>,
     /// The reason that was written last, and when.
@@ -115,7 +116,8 @@ impl ShadowPods {
             field_manager: Some(manager::SHADOW_POD.to_owned()),
             ..PostParams::default()
         };
-        let error = match pods.create(&params, &shadow_pod::pod(shadow, spec)).await {
+        let pod = shadow_pod::pod(shadow, spec);
+        let error = match terse::create(&pods, &params, &pod).await {
             Ok(_) => {
                 debug!(pod = %key, "Pod made");
                 self.remember(key, shadow, |memory| memory.names = Some(digest(shadow)));
@@ -203,16 +205,20 @@ impl ShadowPods {
             return Ok(Next::AwaitChange);
         }
         let now = Instant::now();
-        if phase == PodPhase::Pending && shadow.phase() == PodPhase::Unknown {
-            let since = self.remember(key, shadow, |memory| *memory.pending.get_or_insert(now));
-            let left = PENDING.saturating_sub(now.duration_since(since));
-            if !left.is_zero() {
-                return Ok(Next::RequeueAfter(left));
-            }
+        let since = self.remember(key, shadow, |memory| {
+            memory.phase.take_if(|(seen, _)| *seen != phase);
+            memory.phase.get_or_insert((phase, now)).1
+        });
+        // How a pod has ended must not be forgotten; how it is now, its Pod tells as well.
+        let is_last = matches!(phase, PodPhase::Succeeded | PodPhase::Failed);
+        let left = LASTS.saturating_sub(now.duration_since(since));
+        if !is_last && !left.is_zero() {
+            return Ok(Next::RequeueAfter(left));
         }
         let change = json!({ "metadata": { "uid": shadow.uid() }, "status": { "phase": phase } });
         let api: Api<ShadowPod> = Api::namespaced(self.world.client.clone(), namespace(key));
-        let patched = api.patch_status(&key.name, &params(), &Patch::Merge(change)).await;
+        let change = Patch::Merge(change);
+        let patched = terse::patch_status(&api, &key.name, &params(), &change).await;
         or_gone(patched).map_err(Error::request("report the phase of a pod"))?;
         Ok(Next::AwaitChange)
     }

@@ -8,17 +8,19 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use futures::StreamExt as _;
+use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::admission::{AdmissionRequest, Operation};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use liqo_admission::{Verdict, foreign_cluster, namespace_offloading, pod, shadow_pod};
 use liqo_api::discovery::ForeignCluster;
-use liqo_api::keys::{object, webhook};
+use liqo_api::keys::{label, object, webhook};
 use liqo_api::offloading::NamespaceOffloading;
 use liqo_api::virtualkubelet::ShadowPod;
-use liqo_kit::watch::{Key, Store, watch};
+use liqo_kit::retry::Backoff;
+use liqo_kit::watch::{Key, Store, watch, watch_trimmed};
 
 use super::quota::{Quota, Unknown};
 use super::review::{Answer, answer};
@@ -29,6 +31,8 @@ pub struct Lookups {
     client: Client,
     /// Asked for with every pod, so kept at hand.
     offloadings: Store<NamespaceOffloading>,
+    /// Asked for with every pod of a consumer: the namespaces of consumers, and whose they are.
+    hosted: Store<PartialObjectMeta<Namespace>>,
     /// What consumers may use, if that is enforced.
     quota: Option<Arc<Quota>>,
 }
@@ -40,8 +44,12 @@ impl Lookups {
         quota: Option<Arc<Quota>>,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (offloadings, keys) = watch(Api::all(client.clone()), Config::default());
-        let this = Self { client: client.clone(), offloadings, quota };
-        (this, keys.for_each(|_| std::future::ready(())))
+        let of_consumers = Config::default().labels(label::REMOTE_CLUSTER_ID);
+        let namespaces = Api::all(client.clone());
+        let (hosted, more_keys) =
+            watch_trimmed(namespaces, of_consumers, Backoff::default(), keep_owner);
+        let this = Self { client: client.clone(), offloadings, hosted, quota };
+        (this, stream::select(keys, more_keys).for_each(|_| std::future::ready(())))
     }
 
     /// How a namespace is offloaded; what is not at hand yet is asked for.
@@ -74,11 +82,26 @@ impl Lookups {
         }
     }
 
+    /// A namespace, with its labels; what is not at hand yet is asked for.
     async fn namespace(&self, name: &str) -> Result<Namespace, kube::Error> {
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        let found = api.get_metadata(name).await?;
-        Ok(Namespace { metadata: found.metadata, ..Namespace::default() })
+        let metadata = match self.hosted.object(&Key::cluster(name)) {
+            Some(known) => known.metadata.clone(),
+            None => {
+                let api: Api<Namespace> = Api::all(self.client.clone());
+                api.get_metadata(name).await?.metadata
+            }
+        };
+        Ok(Namespace { metadata, ..Namespace::default() })
     }
+}
+
+/// Drops from a namespace all but whose it is.
+fn keep_owner(namespace: &mut PartialObjectMeta<Namespace>) {
+    let metadata = std::mem::take(&mut namespace.metadata);
+    let mut labels = metadata.labels.unwrap_or_default();
+    labels.retain(|name, _| name == label::REMOTE_CLUSTER_ID);
+    namespace.metadata =
+        ObjectMeta { name: metadata.name, labels: Some(labels), ..ObjectMeta::default() };
 }
 
 /// All webhooks.

@@ -8,19 +8,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::PartialObjectMeta;
 use kube::{Api, ResourceExt as _};
-use liqo_api::keys::{event, label, manager};
+use liqo_api::keys::{event, manager};
 use liqo_api::virtualkubelet::ShadowPod;
 use liqo_kit::apply::digest;
-use liqo_kit::create::create;
 use liqo_kit::events::shortened;
 use liqo_kit::keyed::chain;
 use liqo_kit::retry::or_gone;
+use liqo_kit::terse;
 use liqo_kit::watch::Key;
-use liqo_pod_offloading::lean::{HomePod, RemotePod};
+use liqo_pod_offloading::lean::{HomePod, Json, RemotePod};
 use liqo_pod_offloading::shadow;
 use liqo_pod_offloading::status::{self, Rejection, Restarts, Translation};
 use liqo_replication::carried::Carried;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -33,7 +33,7 @@ use crate::reflection::link::{Refusal, ask};
 const WAIT: Duration = Duration::from_secs(1);
 
 impl Pods {
-    /// Marks a pod, and makes its ShadowPod.
+    /// Makes the ShadowPod of a pod.
     pub(super) async fn offload(
         &self,
         key: &Key,
@@ -43,9 +43,9 @@ impl Pods {
         let account = home.spec.service_account_name.as_deref().unwrap_or("default");
         let translator = &self.ground.addresses.translator;
         let access = self.ground.entrance.access(account, translator, side);
-        let (pod, access) = try_join(self.mark(home), access).await?;
-        let Some(pod) = pod else { return Ok(()) };
-        let shadow = shadow::shadow(&pod.metadata, &pod.spec, &side.place, &access);
+        let (pod, access) = try_join(self.whole(home), access).await?;
+        let Some((metadata, spec)) = pod else { return Ok(()) };
+        let shadow = shadow::shadow(&metadata, &spec, &side.place, &access);
         // A pod there waits for its tokens, so both may be made at once.
         let (made, tokens) =
             join(self.make_shadow(key, home, side, &shadow), self.make_tokens(key, home, side))
@@ -56,32 +56,17 @@ impl Pods {
         tokens
     }
 
-    /// Marks a pod as one that runs elsewhere, and reads all of it; nothing when it is gone.
-    async fn mark(&self, home: &HomePod) -> Result<Option<Carried<Pod>>, Error> {
+    /// All of a pod that counts elsewhere; nothing when it is gone.
+    async fn whole(&self, home: &HomePod) -> Result<Option<(ObjectMeta, Value)>, Error> {
+        if let Some(spec) = &home.whole {
+            return Ok(Some((home.metadata.clone(), spec.value())));
+        }
+        // It was sent before, and has lost its ShadowPod.
         let pods: Api<Carried<Pod>> = self.here(home);
         let name = home.name_any();
-        let request = async {
-            if home.labels().contains_key(label::SHADOW_POD) {
-                return pods.get_opt(&name).await;
-            }
-            let want = json!({
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {
-                    "name": name,
-                    "uid": home.metadata.uid,
-                    "labels": { label::SHADOW_POD: label::TRUE },
-                },
-            });
-            let params = PatchParams::apply(manager::VIRTUAL_KUBELET).force();
-            or_gone(pods.patch(&name, &params, &Patch::Apply(&want)).await)
-        };
-        let pod = match ask(|| format!("mark pod {name}"), request).await {
-            // It is another one by now, and that one is seen soon.
-            Err(refusal) if refusal.code() == Some(409) => None,
-            answer => answer?,
-        };
-        Ok(pod.filter(|pod| pod.metadata.uid == home.metadata.uid))
+        let pod = ask(|| format!("read pod {name}"), pods.get_opt(&name)).await?;
+        let pod = pod.filter(|pod| pod.metadata.uid == home.metadata.uid);
+        Ok(pod.map(|pod| (pod.metadata, pod.spec)))
     }
 
     async fn make_shadow(
@@ -97,7 +82,7 @@ impl Pods {
             ..PostParams::default()
         };
         let what = || format!("make ShadowPod {} in cluster {}", key.name, self.ground.peer);
-        let made = match ask(what, create(&shadows, &params, shadow)).await {
+        let made = match ask(what, terse::create(&shadows, &params, shadow)).await {
             Ok(made) => made,
             Err(refusal) if refusal.code() == Some(409) => {
                 // It may be ours, made a moment ago and not yet seen.
@@ -212,7 +197,8 @@ impl Pods {
             }
         }
         self.with(key, |memory| memory.waits = None);
-        self.write_status(key, home, &have, &want).await?;
+        let change = status::marked_change(home, &have, &want);
+        self.write_status(key, home, change, [&have, &want]).await?;
         if again.is_none() {
             self.with(key, |memory| memory.mirrored = state);
         }
@@ -249,7 +235,8 @@ impl Pods {
             format!("Namespace {namespace} does not extend to cluster {}", self.ground.peer);
         let have = home.status.value();
         let want = status::rejected(&have, rejection, &message, jiff::Timestamp::now());
-        if self.write_status(key, home, &have, &want).await? {
+        let change = status::change(&home.metadata, &have, &want);
+        if self.write_status(key, home, change, [&have, &want]).await? {
             self.tell(home, true, event::REFLECTION_DISABLED, &message).await;
         }
         Ok(())
@@ -261,7 +248,8 @@ impl Pods {
         let message = format!("Cluster {} does not run it: {}", self.ground.peer, shortened(why));
         let have = home.status.value();
         let want = status::rejected(&have, Rejection::BackOff, &message, jiff::Timestamp::now());
-        if self.write_status(key, home, &have, &want).await? {
+        let change = status::marked_change(home, &have, &want);
+        if self.write_status(key, home, change, [&have, &want]).await? {
             self.tell(home, true, event::FAILED_REFLECTION, &message).await;
         }
         Ok(())
@@ -293,33 +281,36 @@ impl Pods {
         }
     }
 
-    /// Writes the status of a pod, unless it has it; whether something was written.
+    /// Writes a change from one status of a pod to another, if there is one; whether something was
+    /// written.
     async fn write_status(
         &self,
         key: &Key,
         home: &HomePod,
-        have: &Value,
-        want: &Value,
+        change: Option<Value>,
+        [have, want]: [&Value; 2],
     ) -> Result<bool, Error> {
-        let Some(change) = status::change(&home.metadata, have, want) else { return Ok(false) };
-        // An API server that does not know a field drops it, and need not be told again.
+        let Some(change) = change else { return Ok(false) };
+        // An API server that does not know a field drops it, and need not be told again and again.
         let (wanted, before) = (digest(want), digest(have));
         if self.with(key, |memory| memory.status) == Some((wanted, before)) {
             return Ok(false);
         }
-        let pods: Api<HomePod> = self.here(home);
+        let pods: Api<Pod> = self.here(home);
         let params = PatchParams {
             field_manager: Some(manager::VIRTUAL_KUBELET.to_owned()),
             ..PatchParams::default()
         };
         let patch = Patch::Merge(change);
-        let request = async { or_gone(pods.patch_status(&key.name, &params, &patch).await) };
+        let request =
+            async { or_gone(terse::patch_status(&pods, &key.name, &params, &patch).await) };
         match ask(|| format!("write the status of pod {key}"), request).await {
-            Ok(Some(mut pod)) => {
+            Ok(Some(metadata)) => {
+                let (spec, status) = (home.spec.clone(), Json::of(want));
+                let mut pod = HomePod { metadata, spec, whole: None, status };
                 pod.trim();
-                let became = digest(&pod.status.value());
                 self.with(key, |memory| {
-                    memory.status = Some((wanted, became));
+                    memory.status = Some((wanted, before));
                     memory.leave(pod);
                 });
                 Ok(true)

@@ -28,7 +28,7 @@ pub(super) struct Memory {
     left: Option<Arc<HomePod>>,
     /// The containers that its ShadowPod was last given, or refused, and which ShadowPod that is.
     pub(super) added: Option<(Option<String>, Vec<String>)>,
-    /// Digests of the status that was wanted last, and of what became of it.
+    /// Digests of the status that was written last, and of the one that it took the place of.
     pub(super) status: Option<(u64, u64)>,
     /// The pod there whose status came home last, by its UID and version.
     pub(super) mirrored: Option<(Option<String>, Option<String>)>,
@@ -68,14 +68,15 @@ impl Memory {
 /// Something that we wrote or deleted, until it is seen.
 #[derive(Default)]
 pub(super) struct Echo {
-    written: Option<(ObjectMeta, Instant)>,
+    /// Few have one at a time.
+    written: Option<Box<(ObjectMeta, Instant)>>,
     deleted: Option<String>,
 }
 
 impl Echo {
     /// Remembers what was written.
     pub(super) fn write(&mut self, metadata: ObjectMeta, now: Instant) {
-        *self = Self { written: Some((metadata, now + PATIENCE)), deleted: None };
+        *self = Self { written: Some(Box::new((metadata, now + PATIENCE))), deleted: None };
     }
 
     /// Remembers that what was seen has been deleted.
@@ -91,20 +92,18 @@ impl Echo {
     ) -> (Option<ObjectMeta>, Option<Duration>) {
         let Some(mut seen) = seen else {
             self.deleted = None;
-            let (metadata, until) = match self.written.take() {
-                Some((metadata, until)) if now < until => (metadata, until),
-                Some(_) | None => return (None, None),
-            };
-            self.written = Some((metadata.clone(), until));
-            return (Some(metadata), Some(until.duration_since(now)));
+            self.written.take_if(|written| now >= written.1);
+            let Some(written) = &self.written else { return (None, None) };
+            let (metadata, until) = &**written;
+            return (Some(metadata.clone()), Some(until.duration_since(now)));
         };
-        if let Some((written, until)) = self.written.take()
-            && written.uid == seen.uid
-            && is_newer(&written, &seen)
-            && now < until
-        {
-            self.written = Some((written.clone(), until));
-            return (Some(written), Some(until.duration_since(now)));
+        self.written.take_if(|written| {
+            let (written, until) = &**written;
+            written.uid != seen.uid || !is_newer(written, &seen) || now >= *until
+        });
+        if let Some(written) = &self.written {
+            let (metadata, until) = &**written;
+            return (Some(metadata.clone()), Some(until.duration_since(now)));
         }
         if self.deleted.is_some() && self.deleted == seen.uid {
             // When exactly does not matter.

@@ -10,8 +10,9 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::keys::{label, object};
 use liqo_api::virtualkubelet::ShadowPod;
+use liqo_kit::keyed::Touch;
 use liqo_kit::watch::{Key, Store, watch_trimmed};
-use liqo_pod_offloading::lean::{RemotePod, trim_shadow};
+use liqo_pod_offloading::lean::{RemotePod, trim_secret, trim_shadow};
 use liqo_pod_offloading::tokens;
 use liqo_reflection::{Place, ServiceAccounts};
 use tokio::sync::watch::Receiver;
@@ -92,7 +93,10 @@ impl Pods {
             Api::namespaced(cluster, namespace),
             config(&ours),
             BACKOFF,
-            |shadow: &mut PartialObjectMeta<ShadowPod>| trim_shadow(&mut shadow.metadata),
+            |shadow: &mut PartialObjectMeta<ShadowPod>| {
+                shadow.types = None;
+                trim_shadow(&mut shadow.metadata);
+            },
         );
         let (cluster, namespace) = api();
         let (pods, pod_keys) = watch_trimmed(
@@ -101,17 +105,22 @@ impl Pods {
             BACKOFF,
             RemotePod::trim,
         );
-        let mut names =
-            vec![shadow_keys.map(|key| key.name).boxed(), pod_keys.map(|key| key.name).boxed()];
+        let mut names = vec![
+            shadow_keys.map(|key| Touch::from(key.name)).boxed(),
+            pod_keys.map(|key| Touch { key: key.name, is_urgent: true }).boxed(),
+        ];
         let secrets = (place.service_accounts == ServiceAccounts::TokenApi).then(|| {
             let (cluster, namespace) = api();
             let (secrets, keys) = watch_trimmed(
                 Api::namespaced(cluster, namespace),
                 config(&tokens::selector(place)),
                 BACKOFF,
-                |secret: &mut PartialObjectMeta<Secret>| trim_shadow(&mut secret.metadata),
+                |secret: &mut PartialObjectMeta<Secret>| {
+                    secret.types = None;
+                    trim_secret(&mut secret.metadata);
+                },
             );
-            names.push(keys.map(|key| pod_of(&key.name)).boxed());
+            names.push(keys.map(|key| Touch::from(pod_of(&key.name))).boxed());
             secrets
         });
         let (place, answers) = (Arc::clone(place), scope.link.answers.clone());
@@ -148,13 +157,15 @@ impl Pods {
         let secrets = side.secrets.iter().flat_map(Store::objects);
         names.extend(secrets.map(|secret| pod_of(&secret.name_any())));
         for name in names {
-            self.touch(side, name).await;
+            self.touch(side, name.into()).await;
         }
     }
 
-    async fn touch(&self, side: &Side, name: String) {
+    async fn touch(&self, side: &Side, touch: Touch<String>) {
+        let Touch { key, is_urgent } = touch;
+        let key = Key::namespaced(&side.place.home_namespace, key);
         // There is always somebody to hear it as long as pods are worked on.
-        let _ = self.touch.send(Key::namespaced(&side.place.home_namespace, name)).await;
+        let _ = self.touch.send(Touch { key, is_urgent }).await;
     }
 }
 

@@ -10,12 +10,12 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::PartialObjectMeta;
 use liqo_api::keys::{event, label, manager};
-use liqo_kit::create::create;
 use liqo_kit::events::Note;
 use liqo_kit::keyed::{Ending, chain};
 use liqo_kit::retry::{Failure as _, or_gone};
+use liqo_kit::terse;
 use liqo_kit::watch::Key;
-use liqo_pod_offloading::lean::{HomePod, trim_shadow};
+use liqo_pod_offloading::lean::{HomePod, trim_secret};
 use liqo_pod_offloading::tokens::{self, Due, Token};
 use liqo_reflection::ServiceAccounts;
 use tokio::time::Instant;
@@ -144,7 +144,7 @@ impl Pods {
             let patch = Patch::Apply(secret);
             ask(what, secrets.patch_metadata(name, &params, &patch)).await?.metadata
         };
-        trim_shadow(&mut metadata);
+        trim_secret(&mut metadata);
         debug!(pod = %key, "Tokens written");
         self.with(key, |memory| memory.secret.write(metadata, Instant::now()));
         Ok(())
@@ -163,7 +163,7 @@ impl Pods {
             field_manager: Some(manager::REFLECTION.to_owned()),
             ..PostParams::default()
         };
-        let refusal = match ask(what, create(&secrets, &params, secret)).await {
+        let refusal = match ask(what, terse::create(&secrets, &params, secret)).await {
             Ok(made) => return Ok(Some(made)),
             Err(refusal) if refusal.code() == Some(409) => refusal,
             Err(refusal) => return Err(refusal.into()),

@@ -74,8 +74,11 @@ impl<R: Reflect> Driver<R> {
         let there = Side {
             client: client.clone(),
             namespace: place.remote_namespace.clone(),
-            config: Config::default().timeout(WATCH),
-            trim: |copy: &mut There<R>| trim(&mut copy.metadata),
+            config: watched::<R>(),
+            trim: |copy: &mut There<R>| {
+                copy.types = None;
+                trim(&mut copy.metadata);
+            },
         };
         let (one, other) = (place.clone(), place.clone());
         let names = Names {
@@ -130,7 +133,12 @@ impl<R: Reflect> Driver<R> {
         let holder: Holder = (R::NAME, Key::namespaced(&place.home_namespace, &pair.name));
         let addresses = self.addresses(&holder, source, service).await?;
         match plan::<R>(source, service, there, place, &addresses) {
-            Plan::Apply(target) => self.apply(copies, &pair.name, &target, source, there).await?,
+            Plan::Apply(target) => {
+                if there.is_none() {
+                    self.ask_for_others(copies, &pair.name, &target.name_any()).await?;
+                }
+                self.apply(copies, &pair.name, &target, source, there).await?;
+            }
             Plan::Remove => self.remove(copies, there).await?,
             Plan::Withhold { reason, remove } => {
                 if remove {
@@ -152,6 +160,26 @@ impl<R: Reflect> Driver<R> {
             self.scope.addresses.release(&holder).await?;
         }
         Ok(())
+    }
+
+    /// Makes sure that nothing has the name of a new copy that is ours and not watched.
+    async fn ask_for_others(
+        &self,
+        copies: &Api<R::Target>,
+        name: &str,
+        copy: &str,
+    ) -> Result<(), Error> {
+        if R::NO_COPIES.is_none() || self.written().contains_key(name) {
+            return Ok(());
+        }
+        let found = ask(|| self.attempt("look for", copy), copies.get_metadata_opt(copy)).await?;
+        match found.filter(|found| !R::is_copy(&found.metadata)) {
+            Some(_) => {
+                let peer = self.peer().to_owned();
+                Err(Error::InUse { kind: R::NAME, name: copy.to_owned(), peer })
+            }
+            None => Ok(()),
+        }
     }
 
     /// What the addresses of an object are called there; those of one that is gone are kept until
@@ -270,6 +298,15 @@ impl Written {
     }
 }
 
+/// The objects there that are watched.
+fn watched<R: Reflect>() -> Config {
+    let config = Config::default().timeout(WATCH);
+    match R::NO_COPIES {
+        Some(label) => config.labels(&format!("!{label}")),
+        None => config,
+    }
+}
+
 /// Keeps of a copy what its plan follows from.
 fn trim(metadata: &mut ObjectMeta) {
     *metadata = ObjectMeta {
@@ -304,6 +341,8 @@ enum Error {
          remove one of them"
     )]
     Taken { kind: &'static str, name: String, peer: String },
+    #[error("a pod in cluster {peer} needs the name of {kind} {name}; rename one of them")]
+    InUse { kind: &'static str, name: String, peer: String },
 }
 
 impl Failure for Error {
@@ -313,7 +352,7 @@ impl Failure for Error {
             Self::Encode(_) | Self::Taken { .. } => Retry::Never,
             Self::Refused(refusal) => refusal.retry(),
             Self::Address(error) => error.retry(),
-            Self::Unknown(_) => Retry::Soon,
+            Self::Unknown(_) | Self::InUse { .. } => Retry::Soon,
         }
     }
 
@@ -323,7 +362,7 @@ impl Failure for Error {
             Self::Refused(refusal) => refusal.reason(),
             Self::Address(error) => error.reason(),
             Self::Unknown(_) => "NotReady",
-            Self::Taken { .. } => "NameTaken",
+            Self::Taken { .. } | Self::InUse { .. } => "NameTaken",
         }
     }
 }

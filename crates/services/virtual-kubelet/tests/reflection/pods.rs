@@ -26,14 +26,13 @@ async fn a_pod_runs_elsewhere_and_looks_as_if_it_ran_here() {
     assert_eq!(label_of(&shadow, "app"), Some("web"));
     assert_eq!(label_of(&shadow, "virtualkubelet.liqo.io/origin"), Some(ROME));
     assert_eq!(label_of(&shadow, "virtualkubelet.liqo.io/destination"), Some(MILAN));
-    assert_eq!(label_of(&shadow, "liqo.io/shadowPod"), None);
+    assert_eq!(label_of(&shadow, MARK), None);
     assert_eq!(shadow.spec.pod.node_name, None);
     assert_eq!(shadow.spec.pod.containers[0].image.as_deref(), Some("demo"));
-    let marked = here.get("web").await.unwrap();
-    assert_eq!(label_of(&marked, "liqo.io/shadowPod"), Some("true"));
 
     provider::run(&world, "web", "10.201.0.118").await;
     let pod = until("it runs here", &here, "web", is_running).await.unwrap().unwrap();
+    assert_eq!(label_of(&pod, MARK), Some("true"), "whoever sees it run sees that");
     let status = pod.status.unwrap();
     assert_eq!(status.pod_ip.as_deref(), Some("10.201.0.118"));
     assert_eq!(status.host_ip.as_deref(), Some("10.200.0.9"), "the address of the node here");
@@ -99,9 +98,11 @@ async fn a_pod_costs_few_requests() {
     until("it is gone", &here, "web", |pod| pod.is_none()).await.unwrap();
 
     let [home, remote] = world.requests().await;
-    assert_eq!(home.get("APPLY pods"), Some(&1), "its label: {home:?}");
+    for verb in ["APPLY", "PATCH", "GET"] {
+        assert_eq!(home.get(&format!("{verb} pods")), None, "{home:?}");
+    }
     let statuses = home.get("PATCH pods/status").copied().unwrap_or_default();
-    assert!((1..=2).contains(&statuses), "its status: {home:?}");
+    assert!((1..=2).contains(&statuses), "its status and its label: {home:?}");
     assert_eq!(home.get("DELETE pods"), Some(&2), "the user's, and its end: {home:?}");
     assert_eq!(remote.get("POST shadowpods"), Some(&1), "{remote:?}");
     assert_eq!(remote.get("DELETE shadowpods"), Some(&1), "{remote:?}");
@@ -157,10 +158,6 @@ async fn a_pod_lives_on_with_a_new_virtual_kubelet_at_every_step() {
     let world = World::make().await;
     let (here, shadows) = (world.here::<Pod>(), world.there::<ShadowPod>());
     let home = make(&here, pod("web")).await;
-    let marked = |pod: Option<&Pod>| pod.is_some_and(|pod| label_of(pod, MARK).is_some());
-    let kubelet = world.kubelet(&[]);
-    until("it is marked", &here, "web", marked).await.unwrap();
-    kubelet.kill().await;
     let kubelet = world.kubelet(&[]);
     let shadow = provider::shadow(&world, "web").await;
     kubelet.kill().await;
@@ -202,9 +199,7 @@ async fn clusters_that_did_not_see_each_other_agree_again() {
         json!({"podIP": "10.201.0.9", "podIPs": [{"ip": "10.201.0.9"}]}),
     )
     .await;
-    let marked =
-        |pod: Option<&Pod>| pod.is_some_and(|pod| label_of(pod, "liqo.io/shadowPod").is_some());
-    until("it is on its way", &here, "made", marked).await.unwrap();
+    world.told("made", "FailedReflection").await;
     assert!(here.get("deleted").await.is_ok(), "it may still run there");
     world.line.restore();
 

@@ -73,7 +73,7 @@ async fn whatever_breaks_in_the_end_both_clusters_agree() {
 async fn many_objects_that_come_at_once_are_all_there_and_all_go() {
     let world = World::make().await;
     let (here, there) = (world.here::<ConfigMap>(), world.there::<ConfigMap>());
-    let _kubelet = world.kubelet(&["--client-qps=5000", "--client-max-burst=5000"]);
+    let _kubelet = world.kubelet(&[]);
     let made = futures::stream::iter(0..OBJECTS).for_each_concurrent(32, |number| {
         let map = json!({"metadata": {"name": format!("map-{number}")}, "data": {"a": "1"}});
         let here = &here;
@@ -84,7 +84,8 @@ async fn many_objects_that_come_at_once_are_all_there_and_all_go() {
     here.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     become_copies(&there, 0).await;
     let [home, remote] = world.requests().await;
-    assert_eq!(home.get("POST events"), Some(&OBJECTS), "{home:?}");
+    let told = home.get("POST events").copied().unwrap_or_default();
+    assert!((50..OBJECTS / 2).contains(&told), "that all is well is told of a few: {home:?}");
     assert_eq!(remote.get("APPLY configmaps"), Some(&OBJECTS), "each is written once: {remote:?}");
     assert_eq!(remote.get("DELETE configmaps"), Some(&OBJECTS), "{remote:?}");
 }

@@ -41,8 +41,17 @@ async fn a_pod_has_the_token_of_its_account_wherever_it_runs() {
     assert_eq!(label_of(&secret, name), Some("web"));
     let uid = "virtualkubelet.liqo.io/service-account-for-pod-uid";
     assert_eq!(secret.annotations()[uid], home.uid().unwrap());
+    let version = secret.resource_version();
     let first = secret.data.unwrap()["access-3c469e"].clone();
     assert!(first.0.starts_with(b"ey"), "a token");
+
+    // Somebody calls a Secret of their own just so.
+    let own = world.here::<Secret>();
+    make(&own, json!({"metadata": {"name": "web-token"}, "stringData": {"mine": "1"}})).await;
+    world.told("web-token", "FailedReflection").await;
+    let kept = secrets.get("web-token").await.unwrap();
+    assert_eq!(kept.resource_version(), version, "the token stays what it is");
+    own.delete("web-token", &DeleteParams::default()).await.unwrap();
 
     // Names of pods and accounts may be longer than labels.
     let long = format!("{}0", "long.".repeat(20));
