@@ -6,10 +6,10 @@
 mod boot;
 mod preflight;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -373,17 +373,7 @@ fn import(node: &NodePlan, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Control groups empty themselves a moment after their processes are gone.
 fn remove_cgroup(plan: &Plan) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        match cgroup::remove(&plan.cgroup()) {
-            Ok(()) => return Ok(()),
-            Err(error) if Instant::now() > deadline => {
-                return Err(error)
-                    .with_context(|| format!("remove the control group {}", plan.cgroup()));
-            }
-            Err(_) => thread::sleep(Duration::from_millis(50)),
-        }
-    }
+    let group = plan.cgroup();
+    cgroup::remove(&group).with_context(|| format!("remove the control group {group}"))
 }

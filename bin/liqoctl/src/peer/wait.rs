@@ -127,6 +127,12 @@ async fn follow(
                 }
             }
             Progress::Refused(why) => return Err(Error::Refused(why)),
+            Progress::Held(why) => {
+                let failure = Failure::text(why).hint(
+                    "The peering goes on by itself once that has changed; see `liqoctl status peer`.",
+                );
+                return Err(Error::Failed(failure));
+            }
             Progress::Done => {
                 teller.finish();
                 return Ok(());

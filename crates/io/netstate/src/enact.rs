@@ -17,7 +17,9 @@ use netlink_packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage}
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
-use netlink_packet_route::route::{RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::{
@@ -167,6 +169,9 @@ impl Kernel {
             route = route.scope(RouteScope::Link);
         }
         let mut route = route.build();
+        if let Some(mtu) = hop.mtu.filter(|_| is_new) {
+            route.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)]));
+        }
         if !is_new {
             // Whoever made it, and however.
             route.header.scope = RouteScope::NoWhere;

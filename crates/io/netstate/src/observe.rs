@@ -21,7 +21,9 @@ use netlink_packet_route::link::{
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteProtocol};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol,
+};
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use rtnetlink::{IpVersion, RouteMessageBuilder};
 
@@ -320,18 +322,24 @@ fn mac_and_address(message: &NeighbourMessage) -> Option<(Mac, Ipv4Addr)> {
 
 fn read_route(route: &RouteMessage, names: &BTreeMap<u32, String>) -> Option<(u32, Ipv4Net, Hop)> {
     let mut table = u32::from(route.header.table);
-    let (mut to, mut via, mut link) = (Ipv4Addr::UNSPECIFIED, None, None);
+    let (mut to, mut via, mut link, mut mtu) = (Ipv4Addr::UNSPECIFIED, None, None, None);
     for attribute in &route.attributes {
         match attribute {
             RouteAttribute::Table(number) => table = *number,
             RouteAttribute::Destination(RouteAddress::Inet(address)) => to = *address,
             RouteAttribute::Gateway(RouteAddress::Inet(address)) => via = Some(*address),
             RouteAttribute::Oif(index) => link = names.get(index).cloned(),
+            RouteAttribute::Metrics(metrics) => {
+                mtu = metrics.iter().find_map(|metric| match metric {
+                    RouteMetric::Mtu(mtu) => Some(*mtu),
+                    _ => None,
+                });
+            }
             _ => {}
         }
     }
     let to = Ipv4Net::new(to, route.header.destination_prefix_length).ok()?;
-    Some((table, to, Hop { via, link: link.unwrap_or_default() }))
+    Some((table, to, Hop { via, link: link.unwrap_or_default(), mtu }))
 }
 
 fn read_rule(rule: &RuleMessage) -> Rule {

@@ -154,6 +154,45 @@ async fn large_requests_and_answers_pass_though_nobody_says_what_fits() {
 }
 
 #[tokio::test]
+async fn nothing_larger_than_a_narrow_way_takes_is_sent_there() {
+    let lab = Lab::new("thin");
+    let [mut rome, milan] = Gateway::pair(&lab).await;
+    let [there, here] = [[10, 200, 0, 9], [10, 200, 0, 5]].map(Ipv4Addr::from);
+    let before = rome.pod.connect(&milan.pod, (there, 7100), "10.51.0.9:7100");
+    before.exchange(64 << 10);
+    // The node believes only those who come from where it would send to.
+    lab.run(&rome.node.0, "sysctl -qw net.ipv4.conf.all.rp_filter=1");
+    lab.ip(&rome.node.0, "route add default via 10.200.0.5");
+    // The way loses what is longer, without a word; a train of packets is not what is meant.
+    lab.ip(&rome.pod.0, "link set eth0 gso_max_segs 1");
+    let lossy = "table ip thin { chain c { type filter hook prerouting priority -450; \
+                 iifname liqo.tunnel meta length > 1000 counter drop; }; }";
+    lab.nft(&milan.inside, lossy);
+    let to_milan = Side::MILAN_SEEN_FROM_ROME;
+    rome.widths = [(to_milan.id.parse().unwrap(), 1000)].into();
+    let both = (endpoint(&to_milan), mapping(&to_milan));
+    assert!(rome.settle(std::slice::from_ref(&both.0), std::slice::from_ref(&both.1)).await > 0);
+    let again = rome.settle(std::slice::from_ref(&both.0), std::slice::from_ref(&both.1)).await;
+    assert_eq!(again, 0, "it is as it has to be");
+    // One that exists is told, and a new one does not have to be.
+    before.exchange(64 << 10);
+    lab.nft(
+        &rome.inside,
+        "table ip quiet { chain c { type filter hook output priority 0; \
+         icmp type destination-unreachable drop; }; }",
+    );
+    rome.pod.connect(&milan.pod, (there, 7101), "10.51.0.9:7101").exchange(1 << 20);
+    milan.pod.connect(&rome.pod, (here, 7101), "10.61.0.5:7101").exchange(1 << 20);
+    let lost = lab.counted(&milan.inside, "ip thin c");
+    assert_eq!(lost, 0, "packets were too long");
+    // Datagrams may be cut, once their sender knows that it has to.
+    lab.nft(&rome.inside, "delete table ip quiet");
+    let _echo = milan.pod.echo(there, 7000);
+    assert!(rome.pod.socket(0).ask_with("10.51.0.9:7000", &[b'x'; 1300]).is_some());
+    assert_eq!(lab.counted(&milan.inside, "ip thin c"), 0, "a datagram was too long");
+}
+
+#[tokio::test]
 async fn a_connection_goes_on_through_a_gateway_that_has_never_heard_of_it() {
     let lab = Lab::new("heir");
     let [rome, milan] = Gateway::pair(&lab).await;

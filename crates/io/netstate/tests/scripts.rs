@@ -28,7 +28,9 @@ proptest! {
         let at = lab.namespace("a");
         let (tunnels, mappings): (Vec<_>, Vec<_>) = peers.into_iter().unzip();
         let settings = Settings { mtu: 1340, ground: Ground::default() };
-        let gateway = gateway::desired(&tunnels, &mappings, &settings, Ends::default());
+        let ids = tunnels.iter().map(|tunnel| tunnel.spec.cluster_identity.cluster_id.parse());
+        let narrow = ids.flatten().map(|id| (id, 1232)).collect();
+        let gateway = gateway::desired(&tunnels, &mappings, &settings, &narrow, Ends::default());
         prop_assert_eq!(gateway.peers.len() + gateway.refused.len(), names(&tunnels).len());
         let mut endpoints = tunnels;
         for endpoint in &mut endpoints {

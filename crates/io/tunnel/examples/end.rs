@@ -17,6 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         private_key: PrivateKey::from_base64(private)?,
         port: port.parse()?,
         mtu: mtu.parse()?,
+        probes: None,
         implementation: Implementation::Userspace,
     };
     let tunnel = Tunnel::open(settings, None).await?;

@@ -36,7 +36,8 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// Makes the device. [`Error::NoKernelSupport`] says that this kernel cannot.
     pub(crate) async fn open(settings: &Settings, namespace: Option<&Path>) -> Result<Self, Error> {
-        let Settings { name, private_key, port, mtu, implementation: _ } = settings.clone();
+        let Settings { name, private_key, port, mtu, probes: _, implementation: _ } =
+            settings.clone();
         let label = name.clone();
         if let Some(target) = namespace {
             let name = name.clone();

@@ -9,6 +9,7 @@
 //!     private_key: PrivateKey::generate(),
 //!     port: 5871,
 //!     mtu: 1340,
+//!     probes: None,
 //!     implementation: Implementation::Auto,
 //! };
 //! let tunnel = Tunnel::open(settings, Some("/run/netns/liqo-netns".as_ref())).await?;
@@ -76,6 +77,9 @@ pub struct Settings {
     pub port: u16,
     /// The longest packet that the device takes.
     pub mtu: u16,
+    /// The UDP port of packets that find out what fits: long ones to it are sent whole or not at all.
+    /// The kernel does not know of it, and lets them be cut like others.
+    pub probes: Option<u16>,
     /// Who is to carry the packets.
     pub implementation: Implementation,
 }

@@ -49,6 +49,7 @@ type Work = fn(&Shared);
 struct Shared {
     name: String,
     mtu: u16,
+    probes: Option<u16>,
     device: Device,
     socket: Socket,
     stations: Stations,
@@ -64,7 +65,7 @@ impl Userspace {
         settings: &Settings,
         namespace: Option<&Path>,
     ) -> impl Future<Output = Result<Self, Error>> + use<> {
-        let Settings { name, private_key, port, mtu, implementation: _ } = settings.clone();
+        let Settings { name, private_key, port, mtu, probes, implementation: _ } = settings.clone();
         let namespace = namespace.map(Path::to_owned);
         let socket = Socket::listen(port).map_err(|source| Error::listen(port, source));
         async move {
@@ -79,6 +80,7 @@ impl Userspace {
                     stations: Stations::new(&private_key),
                     name: name.clone(),
                     mtu,
+                    probes,
                     socket,
                 });
                 Self::start(shared)
@@ -162,6 +164,13 @@ impl Shared {
             tracing::debug!(device = %self.name, %to, %error, "Not sent");
             packets.len()
         })
+    }
+
+    /// Sends packets that nobody may cut on the way.
+    fn send_whole(&self, to: SocketAddr, packets: &[Packet]) {
+        if let Err(error) = self.socket.send_whole(to, packets) {
+            tracing::debug!(device = %self.name, %to, %error, "Too long");
+        }
     }
 
     fn send(&self, to: SocketAddr, packets: &[Packet]) {

@@ -12,7 +12,7 @@
 //! - [`gateway`] and [`node`]: what has to be there, [`nat`] as a script of the packet filter;
 //! - [`owned`]: what is ours in the kernel; nothing else is ever touched;
 //! - [`plan`]: the steps from what is there to what has to be;
-//! - [`mtu`]: how large packets may be; [`pulse`]: whether a peer answers;
+//! - [`mtu`] and [`width`]: how large packets may be; [`pulse`]: whether a peer answers;
 //! - [`report`]: what is told of a tunnel.
 
 pub mod gateway;
@@ -25,6 +25,7 @@ pub mod plan;
 pub mod pulse;
 pub mod report;
 pub mod state;
+pub mod width;
 
 #[cfg(test)]
 mod fixtures;

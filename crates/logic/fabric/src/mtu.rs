@@ -5,7 +5,7 @@ pub const TUNNEL_OVERHEAD: u32 = 60;
 /// What the overlay between nodes adds to a packet.
 pub const OVERLAY_OVERHEAD: u32 = 50;
 /// The smallest that IPv4 knows.
-const LEAST: u32 = 576;
+pub(crate) const LEAST: u32 = 576;
 
 /// The size to use, of what was asked for, over an interface of a size, with an overhead.
 pub fn fitting(wanted: u32, way: Option<u32>, overhead: u32) -> u32 {

@@ -25,7 +25,13 @@ pub const TABLE: &str = "liqo";
 const TCP_HEADERS: u32 = 40;
 
 /// The filter of a gateway's own namespace.
-pub fn gateway(peers: &BTreeMap<ClusterId, Peer>, mtu: u32) -> Filter {
+///
+/// Peers to whom less passes than to others are told segments that fit.
+pub fn gateway(
+    peers: &BTreeMap<ClusterId, Peer>,
+    mtu: u32,
+    narrow: &BTreeMap<ClusterId, u32>,
+) -> Filter {
     let mut script = Script::default();
     let tunnel = quoted(link::TUNNEL);
     let by_network = |chain: fn(&ClusterId) -> String| {
@@ -69,6 +75,13 @@ pub fn gateway(peers: &BTreeMap<ClusterId, Peer>, mtu: u32) -> Filter {
         }
         for side in ["iifname", "oifname"] {
             clamp(chain, side, &tunnel, mtu);
+        }
+        for (peer, width) in narrow.iter().filter_map(|(id, width)| Some((peers.get(id)?, width))) {
+            let [pods, externals] = peer.networks();
+            for (side, end) in [("iifname", "saddr"), ("oifname", "daddr")] {
+                let which = format!("{tunnel} ip {end} {{ {pods}, {externals} }}");
+                clamp(chain, side, &which, *width);
+            }
         }
     });
     script.base("arrival", "filter hook input priority filter", |chain| {

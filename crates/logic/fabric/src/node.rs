@@ -134,8 +134,8 @@ fn overlay(neighbours: &BTreeSet<Neighbour>, settings: &Settings) -> State {
 
 fn lead(state: &mut State, peer: &Peer, gateway: Gateway, has_cable: bool) {
     let hop = match gateway {
-        Gateway::Here => Hop { via: Some(HOST_VETH_ADDRESS), link: HOST_VETH.to_owned() },
-        Gateway::At(node) => Hop { via: Some(overlay_address(node)), link: OVERLAY.to_owned() },
+        Gateway::Here => Hop::through(HOST_VETH_ADDRESS, HOST_VETH),
+        Gateway::At(node) => Hop::through(overlay_address(node), OVERLAY),
     };
     for net in peer.networks() {
         if gateway != Gateway::Here || has_cable {
@@ -151,7 +151,7 @@ fn lead(state: &mut State, peer: &Peer, gateway: Gateway, has_cable: bool) {
 fn lead_back(state: &mut State, places: &BTreeSet<Place>, settings: &Settings) {
     for Place { pod, node } in places {
         if *node != settings.address && *pod != settings.address {
-            let hop = Hop { via: Some(overlay_address(*node)), link: OVERLAY.to_owned() };
+            let hop = Hop::through(overlay_address(*node), OVERLAY);
             state.routes.insert((ROUTING_TABLE, Ipv4Net::from(*pod)), hop);
         }
     }

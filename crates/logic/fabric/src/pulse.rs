@@ -20,6 +20,9 @@ use serde::{Deserialize, Serialize};
 /// The longest message.
 pub const LONGEST: usize = 1024;
 
+/// What UDP and IP add to a message.
+const UDP_HEADERS: u32 = 28;
+
 /// What a gateway says to another.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Message {
@@ -60,6 +63,14 @@ impl Message {
     pub fn encode(&self) -> Vec<u8> {
         // Texts and a name always encode.
         serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// The same, so long that it makes a packet of this size, if it is not longer anyway.
+    pub fn encode_long(&self, packet: u32) -> Vec<u8> {
+        let mut text = self.encode();
+        let length = usize::try_from(packet.saturating_sub(UDP_HEADERS)).unwrap_or_default();
+        text.resize(length.max(text.len()), b' ');
+        text
     }
 
     /// Reads a text from the wire.
@@ -144,6 +155,11 @@ impl Pulse {
         }
     }
 
+    /// When the peer was heard last.
+    pub fn heard(&self) -> Timestamp {
+        self.heard
+    }
+
     /// How long an answer usually takes: as long as the fastest of the last few, because the others
     /// had to wait for somebody's processor.
     pub fn usual(&self) -> Option<SignedDuration> {
@@ -203,6 +219,16 @@ mod tests {
         let answer = Message::decode(theirs.as_bytes()).unwrap().answer().unwrap();
         assert_eq!(String::from_utf8(answer.encode()).unwrap(), theirs.replace("PING", "PONG"));
         assert_eq!(answer.answer(), None);
+    }
+
+    #[test]
+    fn long_messages_mean_what_short_ones_do_also_to_those_who_hear_only_their_beginning() {
+        let ping = Message::ping(&MILAN.parse().unwrap(), at(0.5));
+        let long = ping.encode_long(1340);
+        assert_eq!(long.len(), 1340 - 28);
+        assert_eq!(Message::decode(&long), Some(ping.clone()));
+        assert_eq!(Message::decode(&long[..LONGEST]), Some(ping.clone()));
+        assert_eq!(ping.encode_long(3), ping.encode());
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub struct Hop {
     pub via: Option<Ipv4Addr>,
     /// The interface.
     pub link: String,
+    /// The largest packet that passes there, where it is less than the interface takes.
+    pub mtu: Option<u32>,
 }
 
 /// A rule that has packets look into a table.
@@ -114,6 +116,18 @@ pub struct Mac(pub [u8; 6]);
 #[error("'{0}' is not a hardware address such as 9a:39:ac:8e:85:83")]
 pub struct NoMac(String);
 
+impl Hop {
+    /// Straight out of an interface.
+    pub fn out_of(link: &str) -> Self {
+        Self { via: None, link: link.to_owned(), mtu: None }
+    }
+
+    /// Through another machine.
+    pub fn through(via: Ipv4Addr, link: &str) -> Self {
+        Self { via: Some(via), ..Self::out_of(link) }
+    }
+}
+
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.map(|byte| format!("{byte:02x}")).join(":"))
@@ -133,9 +147,10 @@ impl FromStr for Mac {
 impl fmt::Display for Hop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.via {
-            Some(via) => write!(f, "via {via} dev {}", self.link),
-            None => write!(f, "dev {}", self.link),
+            Some(via) => write!(f, "via {via} dev {}", self.link)?,
+            None => write!(f, "dev {}", self.link)?,
         }
+        self.mtu.map_or(Ok(()), |mtu| write!(f, " mtu {mtu}"))
     }
 }
 

@@ -6,6 +6,7 @@ use liqo_api::discovery::{
     ForeignCluster, PeeringCondition, PeeringConditionStatus as Status,
     PeeringConditionType as Kind, PeeringType,
 };
+use liqo_api::keys::reason;
 
 /// What a cluster that wants resources of another one goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub enum Progress {
     Waiting(Phase, Option<String>),
     /// It was refused, and waiting does not help.
     Refused(String),
+    /// It goes on as soon as somebody changes something here, and not before.
+    Held(String),
     /// The cluster can be used.
     Done,
 }
@@ -64,6 +67,12 @@ pub fn of(foreign: &ForeignCluster, node: Option<&Node>, asked: &Time, patient: 
         && counts(condition)
     {
         return Progress::Refused(condition.message.clone().unwrap_or_default());
+    }
+    if let Some(condition) = find(Kind::NetworkStatus)
+        && condition.reason.as_deref() == Some(reason::NETWORK_CONFIG_REFUSED)
+        && counts(condition)
+    {
+        return Progress::Held(condition.message.clone().unwrap_or_default());
     }
     let is =
         |kind, wanted: &[Status]| find(kind).is_some_and(|found| wanted.contains(&found.status));
@@ -151,6 +160,21 @@ mod tests {
         assert!(matches!(of(&foreign, None, &time(9), false), Progress::Refused(_)));
         at(&mut foreign, 9);
         assert!(matches!(of(&foreign, None, &time(9), true), Progress::Refused(_)));
+    }
+
+    #[test]
+    fn a_network_that_is_refused_holds_everything_until_somebody_acts() {
+        let mut foreign = with(&[(Kind::NetworkStatus, Status::Error)]);
+        let condition = &mut foreign.status.as_mut().unwrap().peering_conditions[0];
+        condition.message = Some("no pool has room".to_owned());
+        assert!(matches!(of(&foreign, None, &time(0), true), Progress::Waiting(..)));
+        let condition = &mut foreign.status.as_mut().unwrap().peering_conditions[0];
+        condition.reason = Some(reason::NETWORK_CONFIG_REFUSED.to_owned());
+        let held = Progress::Held("no pool has room".to_owned());
+        assert_eq!(of(&foreign, None, &time(0), true), held);
+        // It may have been about what the other cluster said before.
+        assert!(matches!(of(&foreign, None, &time(9), true), Progress::Waiting(..)));
+        assert_eq!(of(&foreign, None, &time(9), false), held);
     }
 
     fn with(conditions: &[(Kind, Status)]) -> ForeignCluster {

@@ -12,7 +12,7 @@ use kube::{Api, Client, ResourceExt as _};
 use liqo_api::keys::{annotation, component, event, finalizer, label, manager};
 use liqo_api::names::{Cluster, ClusterId};
 use liqo_api::net::{ConnectionStatus, NatMapping, TunnelEndpoint, TunnelEndpointStatus};
-use liqo_fabric::gateway::GatewayState;
+use liqo_fabric::gateway::{GatewayState, told_widths};
 use liqo_fabric::peer::{Peer, key_of};
 use liqo_fabric::pulse::Health;
 use liqo_fabric::report::{self, Origin};
@@ -71,12 +71,14 @@ impl Keeper {
         for endpoint in &endpoints {
             self.claim(endpoint).await?;
         }
-        let (state, cable) = self.site.settle(&endpoints, &mappings).await?;
+        let mut widths = told_widths(endpoints.iter().map(AsRef::as_ref));
+        widths.extend(self.heart.widths());
+        let (state, cable) = self.site.settle(&endpoints, &mappings, &widths).await?;
         let found = self.find(&state).await;
         self.site.connect(&state.peers, &found).await?;
-        self.heart.follow(&state.peers, Timestamp::now());
+        self.heart.follow(&state.peers, &widths, Timestamp::now());
         self.note_peers(&state.peers);
-        let (mtu, implementation) = self.site.shape().await;
+        let (mtu, implementation) = (self.site.mtu(), self.site.implementation().await);
         let origin = Origin { node: self.address, cable, mtu, implementation };
         let mut failure = None;
         for endpoint in &endpoints {
@@ -198,6 +200,8 @@ impl Keeper {
                 health = usual;
                 pause = if is_young { SignedDuration::ZERO } else { pause };
             }
+            let mtu = self.heart.width(id).unwrap_or(origin.mtu);
+            let origin = Origin { mtu, ..origin };
             (report::of_peer(origin, peer, found.get(id).copied(), health, now), None)
         };
         if !report::is_news(&status, endpoint.status.as_ref(), pause) {

@@ -128,7 +128,7 @@ async fn work(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Er
     if let Some(driver) = site.driver().await {
         meters.show_driver(driver);
     }
-    let heart = Arc::new(Heart::new(args.patience()));
+    let heart = Arc::new(Heart::new(args.patience(), site.mtu()));
     let socket = site.socket(port::CONNECTION_CHECK).await?;
     let beating = Arc::clone(&heart);
     tasks.spawn("heart", async move { beating.beat(socket).await });

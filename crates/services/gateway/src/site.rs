@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use liqo_api::keys::link;
+use liqo_api::keys::{link, port};
 use liqo_api::names::ClusterId;
 use liqo_api::net::{NatMapping, TunnelEndpoint};
-use liqo_fabric::gateway::{self, Ends, GatewayState, Settings};
+use liqo_fabric::gateway::{self, Ends, GatewayState, Settings, Widths, told_widths};
 use liqo_fabric::mtu;
 use liqo_fabric::owned::Scope;
 use liqo_fabric::peer::{Ground, Peer};
@@ -17,6 +17,7 @@ use liqo_fabric::plan::{Shown, plan};
 use liqo_fabric::state::State;
 use liqo_netstate::{Changes, Kernel, Namespace, Observed, Remembered, Uplink};
 use liqo_tunnel::{Driver, PeerState, PrivateKey, PublicKey, Tunnel};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
 use tokio::net::UdpSocket;
 use tokio::sync::Mutex;
 use tracing::{info, warn};
@@ -52,6 +53,7 @@ impl Site {
             private_key: key,
             port: args.listening_port,
             mtu: u16::try_from(settings.mtu).unwrap_or(args.mtu),
+            probes: Some(port::CONNECTION_CHECK),
             implementation: args.wireguard_implementation.implementation(),
         };
         let (path, tunnel) = (args.netns.clone(), Mutex::new(None));
@@ -80,19 +82,20 @@ impl Site {
         &self,
         endpoints: &[Arc<TunnelEndpoint>],
         mappings: &[Arc<NatMapping>],
+        widths: &Widths,
     ) -> Result<(GatewayState, u32), Error> {
         let [outer, inner] = [Scope::gateway_outside(), Scope::gateway_inside()];
         if self.inside.index(link::TUNNEL).await?.is_none() {
             self.open_tunnel().await?;
         }
-        let mut want = self.desired(endpoints, mappings).await?;
+        let mut want = self.desired(endpoints, mappings, widths).await?;
         for _ in 0..ROUNDS {
             let mut taken = self.outside.settle(&outer, |_| want.outside.clone()).await?;
             taken += self.inside.settle(&inner, |_| want.inside.clone()).await?;
             if taken == 0 {
                 break;
             }
-            want = self.desired(endpoints, mappings).await?;
+            want = self.desired(endpoints, mappings, widths).await?;
         }
         let cable = self.outside.index(link::HOST_VETH).await?.unwrap_or_default();
         Ok((want, cable))
@@ -102,13 +105,15 @@ impl Site {
         &self,
         endpoints: &[Arc<TunnelEndpoint>],
         mappings: &[Arc<NatMapping>],
+        widths: &Widths,
     ) -> Result<GatewayState, Error> {
         let none = BTreeMap::new();
         let outside = self.outside.observe(&Scope::gateway_outside(), &none).await?;
         let inside = self.inside.observe(&Scope::gateway_inside(), &none).await?;
         let endpoints = endpoints.iter().map(AsRef::as_ref);
         let mappings = mappings.iter().map(AsRef::as_ref);
-        Ok(gateway::desired(endpoints, mappings, &self.settings, ends(&outside, &inside)))
+        let ends = ends(&outside, &inside);
+        Ok(gateway::desired(endpoints, mappings, &self.settings, widths, ends))
     }
 
     /// Makes these the far ends of the tunnel.
@@ -150,14 +155,18 @@ impl Site {
         self.tunnel.lock().await.as_ref().map(Tunnel::driver)
     }
 
-    /// The largest packet that passes whole, and who carries it.
-    pub async fn shape(&self) -> (u32, &'static str) {
-        let implementation = match self.driver().await {
+    /// The largest packet that tunnels take.
+    pub fn mtu(&self) -> u32 {
+        self.settings.mtu
+    }
+
+    /// Who carries the packets, in a word.
+    pub async fn implementation(&self) -> &'static str {
+        match self.driver().await {
             Some(Driver::Kernel) => "kernel",
             Some(Driver::Userspace) => "userspace",
             None => "none",
-        };
-        (self.settings.mtu, implementation)
+        }
     }
 
     /// Listens to changes on the node, and in the gateway.
@@ -166,11 +175,12 @@ impl Site {
         Ok([outside, self.inside.changes(&Scope::gateway_inside(), &[]).await?])
     }
 
-    /// A socket inside.
+    /// A socket inside, whose packets go whole or not at all, whatever is known of the way.
     pub async fn socket(&self, port: u16) -> Result<UdpSocket, Error> {
         let bind = move || {
             let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
             socket.set_nonblocking(true)?;
+            set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?;
             UdpSocket::from_std(socket)
         };
         self.namespace.run(bind).await?.map_err(|source| Error::Listen { port, source })
@@ -207,15 +217,18 @@ pub(crate) async fn preview(
     };
     let [outer, inner] = [Scope::gateway_outside(), Scope::gateway_inside()];
     let settings = settings(&outside, args).await?;
+    // What the one that runs has found, it has told.
+    let widths = told_widths(endpoints.iter().map(AsRef::as_ref));
     let endpoints = endpoints.iter().map(AsRef::as_ref);
     let mappings = mappings.iter().map(AsRef::as_ref);
-    let asked = gateway::desired([], [], &settings, Ends::default()).inside.settings;
-    let have_outside = outside.observe(&outer, &BTreeMap::new()).await?;
+    let bare = gateway::desired([], [], &settings, &widths, Ends::default());
+    let have_outside = outside.observe(&outer, &bare.outside.settings).await?;
     let have_inside = match &inside {
-        Some(inside) => inside.observe(&inner, &asked).await?,
+        Some(inside) => inside.observe(&inner, &bare.inside.settings).await?,
         None => Observed::default(),
     };
-    let want = gateway::desired(endpoints, mappings, &settings, ends(&have_outside, &have_inside));
+    let ends = ends(&have_outside, &have_inside);
+    let want = gateway::desired(endpoints, mappings, &settings, &widths, ends);
     let steps = plan(&outer, &want.outside, &have_outside.state);
     let mut text = format!("on the node:\n{}", Shown(&steps));
     let steps = plan(&inner, &want.inside, &have_inside.state);

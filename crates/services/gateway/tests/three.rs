@@ -195,6 +195,7 @@ impl Cluster {
             private_key: key.clone(),
             port: PORT,
             mtu: MTU,
+            probes: None,
             implementation: Implementation::Auto,
         };
         let (at, runtime) = (inside.clone(), Handle::current());
@@ -252,7 +253,7 @@ impl Cluster {
                     .get("liqo.gateway")
                     .copied(),
             };
-            let want = gateway::desired(&tunnels, &mappings, &settings, ends);
+            let want = gateway::desired(&tunnels, &mappings, &settings, &BTreeMap::new(), ends);
             assert!(want.refused.is_empty(), "{:?}", want.refused);
             outside.settle(&outer, |_| want.outside.clone()).await.unwrap();
             inside.settle(&inner, |_| want.inside.clone()).await.unwrap();

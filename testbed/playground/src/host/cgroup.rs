@@ -3,6 +3,12 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long groups may take to be empty.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Makes `group/child` in every hierarchy, ready for a kubelet.
 pub fn create(group: &str, child: &str) -> io::Result<()> {
@@ -31,8 +37,19 @@ pub fn create(group: &str, child: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes `group` and all below it, in every hierarchy. Nothing runs there any more.
+/// Removes `group` and all below it, in every hierarchy. Nothing runs there any more, and groups
+/// empty themselves a moment after their processes are gone.
 pub fn remove(group: &str) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match try_remove(group) {
+            Err(_) if Instant::now() < deadline => thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+}
+
+fn try_remove(group: &str) -> io::Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     mount_points(&mounts).iter().try_for_each(|(path, _)| remove_tree(&path.join(group)))
 }

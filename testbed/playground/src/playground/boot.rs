@@ -67,6 +67,9 @@ pub fn node(
     ensure!(left.is_empty(), "processes {left:?} of an earlier start do not end");
     network::remove(&node.namespace)?;
     network::enact(&crate::plan::network::node(plan, cluster, node))?;
+    // A machine that starts has none of its pods; a kubelet would look for each of them at length.
+    let group = format!("{}/{}", plan.cgroup(), node.name);
+    cgroup::remove(&group).with_context(|| format!("remove the control group {group}"))?;
     cgroup::create(&plan.cgroup(), &node.name).context("make the control groups")?;
 
     let folder = store.node(&node.name);

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use liqo_api::net::{NatMapping, TunnelEndpoint};
-use liqo_fabric::gateway::{self, Ends, Settings};
+use liqo_fabric::gateway::{self, Ends, Settings, Widths};
 use liqo_fabric::owned::Scope;
 use liqo_fabric::peer::Ground;
 use liqo_fabric::{node, state::State};
@@ -206,6 +206,8 @@ pub struct Gateway {
     pub pod: Place,
     pub node: Place,
     pub inside: PathBuf,
+    /// How large packets to peers may be, where the way is narrow.
+    pub widths: Widths,
     kernel_inside: Kernel,
     kernel_outside: Kernel,
 }
@@ -259,6 +261,7 @@ impl Gateway {
             pod: Place(node.to_owned()),
             node: Place(node.to_owned()),
             inside,
+            widths: Widths::new(),
             kernel_outside: Kernel::open(outer.clone(), Some(inner.clone())).await.unwrap(),
             kernel_inside: Kernel::open(inner, Some(outer)).await.unwrap(),
         }
@@ -277,7 +280,7 @@ impl Gateway {
                 node: outside.macs.get("liqo.host").copied(),
                 gateway: inside.macs.get("liqo.gateway").copied(),
             };
-            let want = gateway::desired(endpoints, mappings, &settings, ends);
+            let want = gateway::desired(endpoints, mappings, &settings, &self.widths, ends);
             assert!(want.refused.is_empty(), "{:?}", want.refused);
             taken += self.kernel_outside.settle(&outer, |_| want.outside.clone()).await.unwrap();
             taken += self.kernel_inside.settle(&inner, |_| want.inside.clone()).await.unwrap();
@@ -401,11 +404,16 @@ impl Place {
 impl Socket {
     /// Asks until there is an answer, or it is clear that there is none.
     pub fn ask(&self, to: &str) -> Option<String> {
+        self.ask_with(to, b"hello")
+    }
+
+    /// The same with words of one's own.
+    pub fn ask_with(&self, to: &str, words: &[u8]) -> Option<String> {
         let deadline = Instant::now() + Duration::from_millis(800);
         let mut buffer = [0; 64];
         while Instant::now() < deadline {
             // A node may refuse by itself what leads nowhere.
-            let _ = self.0.send_to(b"hello", to);
+            let _ = self.0.send_to(words, to);
             if let Ok((length, _)) = self.0.recv_from(&mut buffer) {
                 return Some(String::from_utf8_lossy(&buffer[..length]).into_owned());
             }

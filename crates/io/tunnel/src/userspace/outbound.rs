@@ -14,6 +14,9 @@ const LONGEST_FRAME: usize = VNET + 65_536;
 /// How many bytes are gathered before the first of them are sent.
 const ENOUGH: usize = 60_000;
 
+/// Every way takes packets of this size.
+const SHORT: usize = 500;
+
 /// Where the destination stands in an IPv4 header.
 const DESTINATION: std::ops::Range<usize> = 16..20;
 
@@ -61,7 +64,8 @@ fn take(shared: &Shared, frame: &mut [u8], outbox: &mut Outbox) -> Result<(), Ma
     let Some(station) = shared.stations.owner(Ipv4Addr::from(address)) else { return Ok(()) };
     let mut conversation = station.talk();
     let Some(to) = conversation.endpoint else { return Ok(()) };
-    if outbox.to != Some(to) {
+    let is_probe = shared.probes.is_some_and(|port| is_long_to(packet, port));
+    if outbox.to != Some(to) || is_probe {
         outbox.flush(shared);
         outbox.to = Some(to);
     }
@@ -82,7 +86,22 @@ fn take(shared: &Shared, frame: &mut [u8], outbox: &mut Outbox) -> Result<(), Ma
             outbox.bytes += packet.len();
             outbox.packets.push(packet);
         }
-    })
+    })?;
+    if is_probe {
+        shared.send_whole(to, &outbox.packets);
+        outbox.clear();
+    }
+    Ok(())
+}
+
+/// Whether a packet is long, and for a UDP port.
+fn is_long_to(packet: &[u8], port: u16) -> bool {
+    const UDP: u8 = 17;
+    let header = usize::from(packet.first().copied().unwrap_or_default() & 0x0f) * 4;
+    let to = packet.get(header + 2..header + 4);
+    packet.len() > SHORT
+        && packet.get(9) == Some(&UDP)
+        && to.is_some_and(|to| to == port.to_be_bytes())
 }
 
 impl Outbox {
@@ -96,10 +115,35 @@ impl Outbox {
     }
 
     fn flush(&mut self, shared: &Shared) {
-        if let Some(to) = self.to.take() {
+        if let Some(to) = self.to {
             shared.send(to, &self.packets);
         }
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        self.to = None;
         self.packets.clear();
         self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_are_long_and_for_their_port() {
+        let packet = |protocol: u8, port: u16, length: usize| {
+            let mut packet = vec![0; length];
+            (packet[0], packet[9]) = (0x45, protocol);
+            packet[22..24].copy_from_slice(&port.to_be_bytes());
+            packet
+        };
+        assert!(is_long_to(&packet(17, 12345, 1340), 12345));
+        assert!(!is_long_to(&packet(17, 12345, SHORT), 12345));
+        assert!(!is_long_to(&packet(17, 12346, 1340), 12345));
+        assert!(!is_long_to(&packet(6, 12345, 1340), 12345));
+        assert!(!is_long_to(&[], 12345) && !is_long_to(&[0x4f], 12345));
     }
 }

@@ -88,6 +88,20 @@ impl Socket {
         self.send_some(to, datagrams, false).map(|_| ())
     }
 
+    /// Sends datagrams that nobody may cut on the way: what is too long for it is lost.
+    ///
+    /// Only one thread sends long datagrams; to short ones of others it makes no difference.
+    pub(super) fn send_whole<P: AsRef<[u8]>>(
+        &self,
+        to: SocketAddr,
+        datagrams: &[P],
+    ) -> io::Result<()> {
+        set_ip_mtu_discover(&self.udp, Ipv4PathMtuDiscovery::PROBE)?;
+        let sent = self.send(to, datagrams);
+        set_ip_mtu_discover(&self.udp, Ipv4PathMtuDiscovery::DONT)?;
+        sent
+    }
+
     /// Sends those trains that nothing could be added to, and says how many datagrams they were.
     pub(super) fn send_full_trains<P: AsRef<[u8]>>(
         &self,

@@ -81,6 +81,7 @@ fn settings(name: &str, key: &PrivateKey, port: u16) -> Settings {
         private_key: key.clone(),
         port,
         mtu: MTU,
+        probes: None,
         implementation: Implementation::Userspace,
     }
 }
@@ -370,6 +371,52 @@ fn large_requests_pass_where_the_way_is_narrow_and_nobody_says_so() {
         stop(from, place);
     }
     assert!(narrows.cut() > 0, "the router had nothing to cut");
+}
+
+#[test]
+fn probes_pass_whole_or_not_at_all() {
+    for quiet in [true, false] {
+        let narrows = Narrows::new("probe", 1300);
+        if !quiet {
+            narrows.speak();
+        }
+        let keys = [PrivateKey::generate(), PrivateKey::generate()];
+        let [one, other] = &narrows.ends;
+        let place = SocketAddr::new(INNER[1].into(), 12345);
+        let open = |end: usize| {
+            let settings =
+                Settings { probes: Some(place.port()), ..settings("tun", &keys[end], PORT) };
+            let tunnel = open(&narrows.ends[end], &settings, None).unwrap();
+            Pair::give_address(&narrows.ends[end], end);
+            set(
+                &tunnel,
+                &[Peer {
+                    public_key: keys[1 - end].public(),
+                    endpoint: Some(SocketAddr::new(outer(1 - end).into(), PORT)),
+                    allowed: vec![INNER[1 - end].into()],
+                    keepalive: None,
+                }],
+            );
+            tunnel
+        };
+        let _tunnels = [open(0), open(1)];
+        let socket = other.enter(|| UdpSocket::bind(place).unwrap());
+        socket.set_read_timeout(Some(SILENCE)).unwrap();
+        assert!(comes_back(one, echo(other, INNER[1]), b"hello"));
+        let passes = |packet: usize| {
+            udp(one, LIMIT).send_to(&pattern(packet - 28), place).unwrap();
+            let mut buffer = [0; 2000];
+            socket.recv(&mut buffer).is_ok_and(|length| length == packet - 28)
+        };
+        // 60 bytes are added, and packets are filled up to multiples of 16.
+        assert!(passes(1232), "quiet {quiet}");
+        assert!(!passes(1248), "quiet {quiet}");
+        assert!(!passes(1340), "quiet {quiet}");
+        assert!(passes(300), "quiet {quiet}");
+        assert_eq!(narrows.cut(), 0, "nobody cuts them");
+        // Others still pass, in pieces.
+        assert!(comes_back(one, echo(other, INNER[1]), &pattern(1312)), "quiet {quiet}");
+    }
 }
 
 #[test]

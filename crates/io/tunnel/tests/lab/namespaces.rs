@@ -129,6 +129,11 @@ impl Narrows {
         narrows
     }
 
+    /// Has the router say what is too long for it.
+    pub fn speak(&self) {
+        self.router.run("nft delete table ip quiet");
+    }
+
     /// How many fragments the router cut packets into.
     pub fn cut(&self) -> u64 {
         fragments(&self.router)

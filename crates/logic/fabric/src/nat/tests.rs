@@ -13,12 +13,12 @@ fn a_gateway_translates_and_keeps_peers_where_they_belong() {
         .known_there_as("10.60.0.0/16");
     let mappings = BTreeMap::from([(MILAN.parse().unwrap(), mapping(MILAN).spec)]);
     let (peers, _) = admit([&endpoint], &mappings, &Ground::default());
-    assert_snapshot!(gateway(&peers, 1340).script);
+    assert_snapshot!(gateway(&peers, 1340, &BTreeMap::new()).script);
 }
 
 #[test]
 fn a_gateway_without_peers_lets_nothing_through() {
-    let filter = gateway(&BTreeMap::new(), 1340);
+    let filter = gateway(&BTreeMap::new(), 1340, &BTreeMap::new());
     assert!(filter.script.contains("oifname \"liqo.tunnel\" counter drop"), "{}", filter.script);
     assert_eq!(filter.flows, BTreeSet::new());
 }
@@ -27,7 +27,7 @@ fn a_gateway_without_peers_lets_nothing_through() {
 fn peers_that_share_the_beginning_of_their_identifier_share_nothing() {
     let (peers, refused) = two();
     assert!(refused.is_empty(), "{refused:?}");
-    let filter = gateway(&peers, 1340);
+    let filter = gateway(&peers, 1340, &BTreeMap::new());
     for id in [MILAN, ROME] {
         let chain = format!("\tchain from-{id} {{");
         assert_eq!(filter.script.matches(&chain).count(), 1);
@@ -39,7 +39,7 @@ fn peers_that_share_the_beginning_of_their_identifier_share_nothing() {
 fn connections_are_marked_anew_when_they_are_translated_in_another_way() {
     let read = |endpoint| {
         let (peers, _) = admit([&endpoint], &BTreeMap::new(), &Ground::default());
-        gateway(&peers, 1340)
+        gateway(&peers, 1340, &BTreeMap::new())
     };
     let one = read(endpoint(MILAN, "milan"));
     let other = read(endpoint(MILAN, "milan").known_there_as("10.60.0.0/16"));
@@ -57,7 +57,7 @@ fn a_node_trusts_the_overlay_and_keeps_peers_from_its_own_addresses() {
 #[test]
 fn a_listed_table_tells_what_it_was_made_from() {
     let (peers, _) = two();
-    let made = gateway(&peers, 1340);
+    let made = gateway(&peers, 1340, &BTreeMap::new());
     let read = listed(&made.script).unwrap();
     assert_eq!((read.digest, read.flows), (made.digest, made.flows));
     assert_eq!(listed("table ip liqo {\n}\n"), None);

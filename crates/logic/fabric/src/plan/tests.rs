@@ -64,7 +64,7 @@ fn connections_that_were_translated_in_another_way_are_forgotten() {
 fn a_route_that_changes_is_never_missing() {
     let route = |link: &str| {
         let mut state = State::default();
-        let hop = Hop { via: None, link: link.to_owned() };
+        let hop = Hop::out_of(link);
         state.routes.insert((18952, "10.201.0.0/16".parse().unwrap()), hop);
         state
     };
@@ -169,7 +169,12 @@ fn any_rule() -> impl Strategy<Value = Rule> {
 }
 
 fn hop() -> impl Strategy<Value = Hop> {
-    (prop::option::of(address()), link_name()).prop_map(|(via, link)| Hop { via, link })
+    let mtu = prop::option::of(select(vec![1232, 1284]));
+    (prop::option::of(address()), link_name(), mtu).prop_map(|(via, link, mtu)| Hop {
+        via,
+        link,
+        mtu,
+    })
 }
 
 fn table() -> impl Strategy<Value = u32> {
