@@ -10,6 +10,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, DeleteParams, PostParams};
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource, ResourceExt as _};
 use serde_json::{Value, json};
@@ -83,8 +84,8 @@ pub async fn run<T>(
             tokio::select! {
                 event = seen.next() => match event {
                     Some(Ok(Event::Delete(pod))) => { here.remove(&pod.name_any()); },
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(error.into()),
+                    // One that broke goes on by itself.
+                    Some(Ok(_) | Err(_)) => {}
                     None => bail!("the watch ended"),
                 },
                 _ = remote.next() => {}
@@ -151,15 +152,15 @@ where
         + Send
         + 'static,
 {
-    watcher::watcher(Api::<K>::namespaced(client.clone(), namespace), watcher::Config::default())
-        .boxed()
+    let api = Api::<K>::namespaced(client.clone(), namespace);
+    watcher::watcher(api, watcher::Config::default()).default_backoff().boxed()
 }
 
 fn added<K>(event: Option<Result<Event<K>, watcher::Error>>) -> Result<Vec<K>> {
     match event {
         Some(Ok(Event::Apply(object) | Event::InitApply(object))) => Ok(vec![object]),
-        Some(Ok(Event::Delete(_) | Event::Init | Event::InitDone)) => Ok(vec![]),
-        Some(Err(error)) => Err(error.into()),
+        // One that broke goes on by itself.
+        Some(Ok(Event::Delete(_) | Event::Init | Event::InitDone) | Err(_)) => Ok(vec![]),
         None => bail!("the watch ended"),
     }
 }

@@ -118,7 +118,7 @@ impl<O: Fn(Ending)> Queue<O> {
         F: Future<Output = Result<Next, E>>,
         E: Failure,
     {
-        self.run_ranked(touched.map(Touch::from), work).await;
+        Box::pin(self.run_ranked(touched.map(Touch::from), work)).await;
     }
 
     /// The same, where urgent keys go before others, and have as many workers again for themselves:

@@ -38,6 +38,12 @@ pub(crate) fn place(pod: &Pod) -> Option<Place> {
     Some(Place { pod: address(&status.pod_ip)?, node: address(&status.host_ip)? })
 }
 
+/// All of a pod that routes follow from; nothing when that is nothing.
+pub(crate) fn facts(pod: &Pod, namespace: &str) -> Option<(Place, Option<Neighbour>)> {
+    let neighbour = if is_route(pod, namespace) { neighbour(pod) } else { None };
+    Some((place(pod)?, neighbour))
+}
+
 /// Whether a pod keeps the routes of a node, whatever the release is called.
 pub(crate) fn is_route(pod: &Pod, namespace: &str) -> bool {
     let is = |key: &str, value: &str| pod.labels().get(key).is_some_and(|found| found == value);
@@ -91,6 +97,19 @@ mod tests {
         assert!(is_route(&pod, "liqo"));
         let address = Ipv4Addr::new(10, 0, 0, 1);
         assert_eq!(neighbour(&pod), Some(Neighbour { address, mac: None }));
+    }
+
+    #[test]
+    fn routes_follow_from_little_of_a_pod() {
+        let mut one = pod("Pending", &json!({ "app": "a" }));
+        let facts_of = |pod: &Pod| facts(pod, "liqo").map(|(place, near)| (place.pod, near));
+        let before = facts_of(&one);
+        assert_eq!(before, Some((Ipv4Addr::new(10, 0, 0, 1), None)));
+        one.metadata.labels = None;
+        one.status.as_mut().unwrap().phase = Some("Running".to_owned());
+        assert_eq!(facts_of(&one), before);
+        one.status.as_mut().unwrap().pod_ip = None;
+        assert_eq!(facts_of(&one), None);
     }
 
     fn pod(phase: &str, labels: &serde_json::Value) -> Pod {

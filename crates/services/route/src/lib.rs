@@ -11,12 +11,14 @@ mod error;
 mod keeper;
 mod lean;
 
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use liqo_api::keys::{event, link, object};
@@ -30,7 +32,7 @@ use liqo_kit::keyed::Queue;
 use liqo_kit::retry::Backoff;
 use liqo_kit::service::{self, Service};
 use liqo_kit::tasks::Tasks;
-use liqo_kit::watch::{Key, watch, watch_trimmed};
+use liqo_kit::watch::{Key, Store, watch, watch_trimmed};
 use liqo_netstate::{Changes, Kernel, Namespace};
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio_util::sync::CancellationToken;
@@ -133,7 +135,8 @@ async fn keeper(
     tasks.spawn("tunnels", drain(keys, touch.clone()));
     let everywhere = Api::all(client.clone());
     let (pods, keys) = watch_trimmed(everywhere, Config::default(), Backoff::default(), lean::trim);
-    tasks.spawn("pods", drain(keys, touch.clone()));
+    let own = Key::namespaced(&args.pod_namespace, &args.pod_name);
+    tasks.spawn("pods", follow_pods(keys, pods.clone(), own, touch.clone()));
     Ok(Keeper {
         events: Events::new(client.clone(), event::from_route(args.pod_ip.into())),
         client,
@@ -181,6 +184,25 @@ async fn drain(keys: impl Stream<Item = Key>, touch: Sender<()>) {
     let mut keys = pin!(keys);
     while keys.next().await.is_some() {
         touch.send_replace(());
+    }
+}
+
+/// Touches when something of a pod changes that routes follow from: most changes of most pods do not
+/// matter to them.
+async fn follow_pods(keys: impl Stream<Item = Key>, pods: Store<Pod>, own: Key, touch: Sender<()>) {
+    let namespace = own.namespace.clone().unwrap_or_default();
+    let mut known = HashMap::new();
+    let mut keys = pin!(keys);
+    while let Some(key) = keys.next().await {
+        let facts = pods.object(&key).and_then(|pod| lean::facts(&pod, &namespace));
+        let is_own = key == own;
+        let before = match &facts {
+            Some(facts) => known.insert(key, *facts),
+            None => known.remove(&key),
+        };
+        if is_own || before != facts {
+            touch.send_replace(());
+        }
     }
 }
 

@@ -29,8 +29,10 @@ use crate::error::Error;
 use crate::webhooks::{COUNTING, Quota};
 use crate::world::World;
 
-/// How long a phase lasts before it is reported, if it is not the last: many are shorter.
-const LASTS: Duration = Duration::from_secs(5);
+/// How long a pod runs before that is reported: some have ended by then.
+const RUNNING: Duration = Duration::from_secs(5);
+/// How long a pod may be pending before that is reported: most run by then.
+const PENDING: Duration = Duration::from_secs(30);
 /// How often it is asked whether there is room for a pod by now.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 /// How long a reason is not written again that somebody has wiped out.
@@ -210,9 +212,13 @@ impl ShadowPods {
             memory.phase.get_or_insert((phase, now)).1
         });
         // How a pod has ended must not be forgotten; how it is now, its Pod tells as well.
-        let is_last = matches!(phase, PodPhase::Succeeded | PodPhase::Failed);
-        let left = LASTS.saturating_sub(now.duration_since(since));
-        if !is_last && !left.is_zero() {
+        let lasts = match phase {
+            PodPhase::Pending => PENDING,
+            PodPhase::Running => RUNNING,
+            PodPhase::Succeeded | PodPhase::Failed | PodPhase::Unknown => Duration::ZERO,
+        };
+        let left = lasts.saturating_sub(now.duration_since(since));
+        if !left.is_zero() {
             return Ok(Next::RequeueAfter(left));
         }
         let change = json!({ "metadata": { "uid": shadow.uid() }, "status": { "phase": phase } });

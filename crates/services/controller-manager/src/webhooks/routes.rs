@@ -84,12 +84,11 @@ impl Lookups {
 
     /// A namespace, with its labels; what is not at hand yet is asked for.
     async fn namespace(&self, name: &str) -> Result<Namespace, kube::Error> {
-        let metadata = match self.hosted.object(&Key::cluster(name)) {
-            Some(known) => known.metadata.clone(),
-            None => {
-                let api: Api<Namespace> = Api::all(self.client.clone());
-                api.get_metadata(name).await?.metadata
-            }
+        let metadata = if let Some(known) = self.hosted.object(&Key::cluster(name)) {
+            known.metadata.clone()
+        } else {
+            let api: Api<Namespace> = Api::all(self.client.clone());
+            api.get_metadata(name).await?.metadata
         };
         Ok(Namespace { metadata, ..Namespace::default() })
     }
