@@ -13,7 +13,7 @@ endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup quick-start test check e2e bench bench-playground bench-liqo bench-hub bench-offloading bench-failover bench-tunnel images engine down clean distclean
+.PHONY: help setup quick-start test check e2e bench bench-playground bench-liqo bench-hub bench-offloading bench-failover bench-gateway bench-tunnel images engine down clean distclean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,7 +45,7 @@ e2e: setup ## Run the scenarios on real clusters
 	./playground images
 	cargo test -p liqo-e2e --locked -- --test-threads=1
 
-bench: bench-playground bench-liqo bench-hub bench-offloading bench-failover bench-tunnel ## Run every benchmark
+bench: bench-playground bench-liqo bench-hub bench-offloading bench-failover bench-gateway bench-tunnel ## Run every benchmark
 
 bench-playground: setup ## Measure how fast the playground is
 	./playground bench
@@ -68,6 +68,10 @@ bench-offloading: setup ## Measure pods in another cluster against pods asked fo
 bench-failover: setup ## Measure how long a gateway that is killed is missed
 	./playground images
 	cargo run --quiet --locked -p liqo-bench failover
+
+bench-gateway: setup ## Measure what sixteen peers cost a gateway
+	./playground images
+	cargo run --quiet --locked -p liqo-bench gateway
 
 bench-tunnel: setup ## Measure our WireGuard beside wireguard-go
 	cargo run --quiet --locked -p liqo-bench tunnel

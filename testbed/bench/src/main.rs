@@ -2,10 +2,11 @@
 //! prints what that took; with the word `external`, without Liqo's own network. With `hub`, the same
 //! for one cluster that uses many others; with `offloading`, pods that run in another cluster
 //! against the same pods asked for there; with `failover`, how long a gateway that is killed is missed;
-//! with `tunnel`, our WireGuard beside another. Nothing here fails because it is slow.
+//! with `gateway`, what sixteen peers cost a gateway; with `tunnel`, our WireGuard beside another. Nothing here fails because it is slow.
 
 mod economy;
 mod failover;
+mod gateway;
 mod hub;
 mod offloading;
 mod peering;
@@ -34,14 +35,15 @@ fn main() -> Result<()> {
         None => figures("")?,
         Some("external") => figures("--set networking.internal=false")?,
         Some("failover") => failover::figures()?,
+        Some("gateway") => gateway::figures(count(16)?)?,
         Some("hub") => hub::figures(count(8)?)?,
         Some("offloading") => offloading::real()?,
         Some("scale") => offloading::fake(count(1000)?)?,
         Some("tunnel") => tunnel::figures()?,
         Some(other) => {
             bail!(
-                "there is no benchmark {other}; there are external, failover, hub, offloading, scale \
-                 and tunnel"
+                "there is no benchmark {other}; there are external, failover, gateway, hub, \
+                 offloading, scale and tunnel"
             )
         }
     };

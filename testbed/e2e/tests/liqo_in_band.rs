@@ -1,7 +1,7 @@
 //! Two clusters peer and part as the manual's chapter on in-band peering says; one of them is behind
 //! a router that translates, and neither's authentication service is reached from outside.
 
-use std::process::{ExitCode, Output};
+use std::process::{Command, ExitCode, Output};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -14,7 +14,9 @@ const IMAGE: &str = "localhost/playground/demo:v1";
 
 fn main() -> ExitCode {
     Scenario::on("nat")
-        .fact("both clusters run liqo, and show nothing but their gateway", install)
+        .fact("both clusters run liqo, and show nothing but their gateway", |lab| {
+            install(lab).and_then(|()| only_datagrams(lab))
+        })
         .fact("a cluster is not introduced to itself", with_itself)
         .fact("who is not there is told, with the flags to check", out_of_reach)
         .fact("peering in band shows foreign clusters and a ready node", peer)
@@ -44,6 +46,23 @@ fn install(lab: &Lab) -> Result<()> {
             lab.kubectl(cluster, "get service -n liqo liqo-auth -o jsonpath={.spec.type}")?;
         ensure!(kind == "ClusterIP", "{kind}");
     }
+    Ok(())
+}
+
+/// Nothing but datagrams passes between the clusters: rome reaches no other port of milan, and milan
+/// none of rome, which is behind its router.
+fn only_datagrams(lab: &Lab) -> Result<()> {
+    let router = |cluster: &str| {
+        let lan = &lab.plan().cluster(cluster).context("it is up")?.lan;
+        lab.plan().lan(lan).context("it stands in a network")
+    };
+    let (rome, milan) = (router("rome")?.wan_address, &router("milan")?.namespace);
+    let script = format!(
+        "table ip shut {{ chain c {{ type filter hook forward priority -450; \
+         ip saddr {rome} meta l4proto tcp counter drop; }}; }}"
+    );
+    let output = Command::new("ip").args(["netns", "exec", milan, "nft", &script]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! A playground that belongs to one test: its names are its own, and it ends with the test.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -110,6 +111,20 @@ impl Lab {
             self.kubectl(cluster, &format!("wait --for=condition=Ready pod/{pod} --timeout=60s"))?;
         }
         Ok(())
+    }
+
+    /// The network namespace of a pod that runs.
+    pub fn namespace_of_pod(&self, cluster: &str, namespace: &str, pod: &str) -> Result<File> {
+        let words = format!("get pod -n {namespace} {pod} -o jsonpath={{.metadata.uid}}");
+        let uid = self.kubectl(cluster, &words)?;
+        let is_its = |process: &Path| {
+            let groups = fs::read_to_string(process.join("cgroup")).unwrap_or_default();
+            groups.replace('_', "-").contains(uid.trim())
+        };
+        let processes = fs::read_dir("/proc").context("list processes")?.flatten();
+        let process = processes.map(|entry| entry.path()).find(|process| is_its(process));
+        let process = process.with_context(|| format!("no process of pod {pod} runs"))?;
+        File::open(process.join("ns/net")).context("open the namespace of a pod")
     }
 
     /// What a demo server says of itself and of who asks, asked by another pod.

@@ -3,6 +3,7 @@
 //! - [`ControlPlane`]: etcd and an API server, for tests that need nothing else;
 //! - [`Line`]: a network path to one that a test can cut;
 //! - [`Lab`]: a whole playground, for tests that need real nodes and real packets;
+//! - [`Traffic`]: packets that go on while a test breaks something;
 //! - [`fixtures`]: objects in words;
 //! - [`eventually`] and [`until`]: waits that end, and say what was missing.
 
@@ -13,6 +14,7 @@ mod line;
 mod machine;
 mod rights;
 mod scenario;
+mod traffic;
 mod wait;
 
 pub use control_plane::ControlPlane;
@@ -21,4 +23,5 @@ pub use line::Line;
 pub use machine::{Traces, cache, home, places};
 pub use rights::Certified;
 pub use scenario::Scenario;
+pub use traffic::{Count, Traffic};
 pub use wait::{eventually, until};

@@ -1,10 +1,13 @@
 //! A network path to an API server that a test can cut.
 
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use kube::Client;
+use nix::sched::{CloneFlags, setns};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -28,6 +31,24 @@ impl Line {
         let listener = TcpListener::bind(SocketAddr::new(server.ip(), 0)).await?;
         let mut line = Self { address: listener.local_addr()?, server, carrier: JoinSet::new() };
         line.carrier.spawn(carry(listener, server));
+        Ok(line)
+    }
+
+    /// A path out of a network namespace, whose loopback is up: the server is there at its own address.
+    pub async fn out_of(namespace: &File, plane: &ControlPlane) -> Result<Self> {
+        let url = plane.config().await?.cluster_url;
+        let server: SocketAddr =
+            url.authority().context("a URL with an authority")?.as_str().parse()?;
+        let namespace = namespace.try_clone()?;
+        let bound = thread::spawn(move || -> Result<std::net::TcpListener> {
+            setns(namespace, CloneFlags::CLONE_NEWNET).context("enter the namespace")?;
+            let listener = std::net::TcpListener::bind(server).context("listen there")?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        let listener = bound.join().map_err(|_| anyhow!("nobody listens there"))??;
+        let mut line = Self { address: server, server, carrier: JoinSet::new() };
+        line.carrier.spawn(carry(TcpListener::from_std(listener)?, server));
         Ok(line)
     }
 

@@ -35,6 +35,7 @@ use kube::runtime::watcher::Config;
 use kube::{Api, Client};
 use liqo_api::keys::{annotation, component, event, label, manager, object, port};
 use liqo_api::net::{NatMapping, TunnelEndpoint};
+use liqo_fabric::gateway::Widths;
 use liqo_kit::client::Manners;
 use liqo_kit::events::Events;
 use liqo_kit::keyed::Queue;
@@ -115,9 +116,15 @@ pub async fn preview(client: &Client, node: &Namespace, args: &Args) -> Result<S
 pub async fn serve(process: Process, args: Args) -> Result<(), Error> {
     let key = keys::own(&process.client, &args.pod_namespace).await?;
     let site = Arc::new(Site::open(&process.node, &args, key).await?);
-    let result = Box::pin(work(&process, &args, &site)).await;
+    let result = Box::pin(stand(&process, &args, &site)).await;
     site.close().await;
     result
+}
+
+/// Has everything in place but the peers, and works.
+async fn stand(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Error> {
+    site.settle(&[], &[], &Widths::new()).await?;
+    work(process, args, site).await
 }
 
 async fn work(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Error> {

@@ -1,5 +1,8 @@
 //! Pods of two clusters reach each other, even if both clusters have the very same addresses.
 
+mod failover;
+mod narrow;
+
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
@@ -13,14 +16,22 @@ const SOON: Duration = Duration::from_mins(1);
 const NODES: [&str; 2] = ["rome-1", "rome-2"];
 const SERVICE: &str = "liqo-demo.liqo-demo.svc.cluster.local";
 
+/// All that networks are mapped to, but for the pods and services of the clusters and one more.
+const RESERVED: &str = "192.168.0.0/16,172.16.0.0/12,10.128.0.0/9,10.64.0.0/10,10.32.0.0/11,\
+                        10.16.0.0/12,10.0.0.0/13,10.12.0.0/14,10.9.0.0/16";
+
 fn main() -> ExitCode {
     let (keep, kept) = channel();
     Scenario::on("overlap")
         .fact("two clusters with the same networks are installed", install)
-        .fact("they are peered, and their networks connected", move |lab| {
-            keep.send(kernel(lab)?)?;
-            peer(lab)
-        })
+        .fact(
+            "where there is no room for a peer's networks, that is told until there is",
+            move |lab| {
+                keep.send(everything(lab)?)?;
+                full(lab)
+            },
+        )
+        .fact("they are peered, and their networks connected", peer)
         .fact(
             "the tutorial: a pod here and a pod there answer, and so does their Service",
             tutorial,
@@ -31,8 +42,12 @@ fn main() -> ExitCode {
         .fact("large answers arrive", large)
         .fact("nodes among pods, and their ports, are out of reach of a peer", guarded)
         .fact("what is removed from a node is put back", repaired)
-        .fact("a gateway that is killed comes back", killed)
-        .fact("a gateway that stands by takes over", stand_by)
+        .fact("a way that loses long packets is found out", narrow::found)
+        .fact("gateways find each other again, whichever is started first", failover::restarted)
+        .fact("a gateway that is killed comes back", failover::killed)
+        .fact("one that stands by takes over, and connections go on", failover::stand_by)
+        .fact("so it does when the active one's node is cut off", failover::cut)
+        .fact("and when that node loses its power", failover::unplugged)
         .fact("the status tells of the tunnel, and a look finds nothing to do", told)
         .fact("a peer whose networks would lead packets astray is refused", hostile)
         .fact("where nothing gets through is told, until it does", blocked)
@@ -44,15 +59,49 @@ fn example(file: &str) -> String {
     format!("{}/../../examples/hello-world/{file}.yaml", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The words that install it; in rome there is no room for networks of peers.
+fn installation(cluster: &str) -> String {
+    let words = format!("install kubeadm --cluster-name {cluster} --service-type NodePort");
+    if cluster != "rome" {
+        return words;
+    }
+    format!("{words} --set gateway.metrics.enabled=true --reserved-subnets {RESERVED}")
+}
+
 fn install(lab: &Lab) -> Result<()> {
     lab.load_liqo(&["rome", "milan"])?;
     for cluster in ["rome", "milan"] {
-        let words = format!("install kubeadm --cluster-name {cluster} --service-type NodePort");
-        lab.liqoctl(cluster, &words)?;
+        lab.liqoctl(cluster, &installation(cluster))?;
         let said = lab.liqoctl(cluster, "status")?;
         ensure!(said.contains("Network gateway:           udp://"), "{said}");
     }
     Ok(())
+}
+
+/// Nothing is left that milan's networks could be called, until a pool is added.
+fn full(lab: &Lab) -> Result<()> {
+    let before = kernel(lab)?;
+    let refused = lab.liqoctl_command("rome", &lab.peer_command("milan")?).output()?;
+    let said = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
+    let cause = "no pool has room for a network of size /16";
+    let cure = "networkManager.config.additionalPools";
+    ensure!(!refused.status.success() && said.contains(cause) && said.contains(cure), "{said}");
+    let (status, message) = network_status(lab)?;
+    ensure!(status == "Error" && message.contains(cause) && message.contains(cure), "{message}");
+    let shown = lab.liqoctl("rome", "status peer milan")?;
+    // It may be shown on several lines.
+    let words: Vec<&str> = shown.split_whitespace().filter(|word| *word != "│").collect();
+    ensure!(words.join(" ").contains(cause), "{shown}");
+    let told = lab.kubectl("rome", "get events -A --field-selector reason=PoolExhausted")?;
+    ensure!(told.contains(cause), "{told}");
+    ensure!(kernel(lab)? == before, "nothing of it reaches the kernel");
+    let room = "--set networkManager.config.additionalPools={100.64.0.0/14}";
+    lab.liqoctl("rome", &format!("{} {room}", installation("rome")))?;
+    eventually(SOON, "there is room", || {
+        let (status, message) = network_status(lab)?;
+        ensure!(status == "Established", "{status}: {message}");
+        Ok(())
+    })
 }
 
 /// Rules, routes and filters of the nodes of rome.
@@ -67,6 +116,48 @@ fn kernel(lab: &Lab) -> Result<Vec<String>> {
             all.push(format!("{node}: {words}\n{}", on(lab, node, words)?));
         }
     }
+    Ok(all)
+}
+
+/// All that the fabric could change on the nodes of both clusters and in their gateways, but for what
+/// comes with the gateway's process or with a pod, wherever those are.
+fn everything(lab: &Lab) -> Result<Vec<String>> {
+    const NODE: [&str; 6] = [
+        "ip rule",
+        "ip route show table 18952 2>/dev/null || true",
+        "ip route show table main | grep -v ' dev liqo.host\\|^10.10.[0-9.]* dev ' || true",
+        "ip -br -4 addr show dev liqo.vxlan",
+        "bridge fdb show dev liqo.vxlan | cut -d' ' -f2- | sort",
+        "nft -s list table ip liqo",
+    ];
+    const GATEWAY: [&str; 5] = [
+        "ip -4 rule",
+        "ip -4 route show table all",
+        "ip -br -4 addr | sed 's/@[^ ]*//'",
+        "ip -br link | sed 's/@[^ ]*//' | cut -d' ' -f1",
+        "nft -s list ruleset",
+    ];
+    let mut all = vec![];
+    for cluster in ["rome", "milan"] {
+        let mut gateways = 0;
+        for node in ["1", "2"].map(|number| format!("{cluster}-{number}")) {
+            for words in NODE {
+                all.push(format!("{node}: {words}\n{}", on(lab, &node, words)?));
+            }
+            let process = on(lab, &node, "pgrep -f '^/usr/bin/liqo gateway' || true")?;
+            let Some(process) = process.lines().next() else { continue };
+            gateways += 1;
+            for words in GATEWAY {
+                let enter = format!("nsenter --net=/proc/{process}/root/run/netns/liqo-netns");
+                let said = on(lab, &node, &format!("{enter} sh -c \"{words}\""))?;
+                all.push(format!("gateway of {cluster}: {words}\n{said}"));
+            }
+        }
+        ensure!(gateways > 0, "{cluster} has a gateway");
+    }
+    // Of several gateways of a cluster, all hold the same.
+    all.sort();
+    all.dedup();
     Ok(all)
 }
 
@@ -145,10 +236,12 @@ fn api_server(lab: &Lab) -> Result<()> {
 }
 
 fn large(lab: &Lab) -> Result<()> {
-    let url = format!("{}/bytes/1048576", address(lab, "nginx-remote")?);
-    let ask = format!("curl -s -f --max-time 10 {url} | wc -c");
-    let said = lab.kubectl_words("rome", &["exec", "client", "--", "sh", "-c", &ask])?;
-    ensure!(said.trim() == "1048576", "{said}");
+    for size in ["65536", "1048576"] {
+        let url = format!("{}/bytes/{size}", address(lab, "nginx-remote")?);
+        let ask = format!("curl -s -f --max-time 10 {url} | wc -c");
+        let said = lab.kubectl_words("rome", &["exec", "client", "--", "sh", "-c", &ask])?;
+        ensure!(said.trim() == size, "{said}");
+    }
     Ok(())
 }
 
@@ -201,46 +294,12 @@ fn repaired(lab: &Lab) -> Result<()> {
     flows(lab)
 }
 
-/// Ends the process of the active gateway without a word; the name of its pod.
-fn kill_gateway(lab: &Lab) -> Result<String> {
-    let pod = active(lab)?;
-    let node =
-        lab.kubectl("rome", &format!("get pod -n liqo {pod} -o jsonpath={{.spec.nodeName}}"))?;
-    on(lab, &node, "pkill -9 -f '^/usr/bin/liqo gateway'")?;
-    Ok(pod)
-}
-
-/// The pod of the active gateway.
-fn active(lab: &Lab) -> Result<String> {
-    let words = "get pods -n liqo -l net.liqo.io/gateway=active -o name";
-    let pods = lab.kubectl("rome", words)?;
-    let name = pods.trim().strip_prefix("pod/").filter(|name| !name.contains('\n'));
-    Ok(name.with_context(|| format!("one gateway is active: {pods:?}"))?.to_owned())
-}
-
-fn killed(lab: &Lab) -> Result<()> {
-    kill_gateway(lab)?;
-    flows(lab)
-}
-
-fn stand_by(lab: &Lab) -> Result<()> {
-    lab.kubectl("rome", "scale -n liqo deployment/liqo-gateway --replicas=2")?;
-    lab.kubectl("rome", "rollout status -n liqo deployment/liqo-gateway --timeout=60s")?;
-    let before = kill_gateway(lab)?;
-    eventually(SOON, "the other gateway is active", || {
-        let now = active(lab)?;
-        ensure!(now != before, "{now} still is");
-        Ok(())
-    })?;
-    flows(lab)
-}
-
 fn told(lab: &Lab) -> Result<()> {
     let row = lab.kubectl("rome", "get tunnelendpoints -A --no-headers")?;
     ensure!(row.contains("Connected"), "{row}");
     let said = lab.liqoctl("rome", "status peer milan --verbose")?;
     ensure!(said.contains("Established"), "{said}");
-    let gateway = format!("exec -n liqo {} -- liqo gateway --dry-run", active(lab)?);
+    let gateway = format!("exec -n liqo {} -- liqo gateway --dry-run", failover::active(lab)?.0);
     for look in [gateway.as_str(), "exec -n liqo ds/liqo-route -- liqo route --dry-run"] {
         eventually(SOON, "nothing is to be done", || {
             let said = lab.kubectl("rome", look)?;
@@ -333,8 +392,12 @@ fn blocked(lab: &Lab) -> Result<()> {
 fn unpeer(lab: &Lab, before: &[String]) -> Result<()> {
     lab.liqoctl("rome", "unpeer out-of-band milan")?;
     eventually(SOON, "the kernel is as it was", || {
-        let now = kernel(lab)?;
-        ensure!(now == before, "before: {before:#?}\nnow: {now:#?}");
+        let now = everything(lab)?;
+        let other = |some: &[String], more: &[String]| -> Vec<String> {
+            some.iter().filter(|one| !more.contains(one)).cloned().collect()
+        };
+        let (gone, new) = (other(before, &now), other(&now, before));
+        ensure!(now == before, "gone: {gone:#?}\nnew: {new:#?}");
         Ok(())
     })
 }
