@@ -9,6 +9,8 @@ ifeq ($(CI),true)
 export CARGO_TERM_COLOR := never
 export CARGO_TERM_PROGRESS_WHEN := never
 export NO_COLOR := 1
+# What is built once has no use for what would make the next build quicker.
+export CARGO_INCREMENTAL := 0
 endif
 
 .DEFAULT_GOAL := help
