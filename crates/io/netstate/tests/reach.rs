@@ -226,6 +226,43 @@ async fn connections_that_the_kernel_remembers_are_counted() {
     assert!(after.count >= before.count + 10, "{before:?} {after:?}");
 }
 
+/// A machine that remembers more is not filled: that would take all of its memory.
+const ENOUGH: u64 = 1 << 19;
+
+#[tokio::test]
+async fn where_there_is_no_room_for_connections_those_that_exist_go_on() {
+    let lab = Lab::new("full");
+    let [rome, milan] = Gateway::pair(&lab).await;
+    let kernel = Kernel::open(Namespace::open(&rome.inside).unwrap(), None).await.unwrap();
+    let there = Ipv4Addr::new(10, 200, 0, 9);
+    let before = rome.pod.connect(&milan.pod, (there, 7100), "10.51.0.9:7100");
+    before.exchange(64 << 10);
+    let _echo = milan.pod.echo(there, 7000);
+    let room = kernel.remembered().await.unwrap().unwrap();
+    assert!(room.count < room.limit, "{room:?}");
+    if room.limit > ENOUGH {
+        return;
+    }
+    let flows: String = (room.count..room.limit)
+        .map(|number| {
+            let number = u32::try_from(number).unwrap();
+            let [from, to] = [10 << 24 | number, 11 << 24 | number].map(Ipv4Addr::from);
+            format!(
+                "-A -t 60 -u SEEN_REPLY,ASSURED -s {from} -d {to} -r {to} -q {from} -p udp \
+                 --sport 1 --dport 2 --reply-port-src 2 --reply-port-dst 1\n"
+            )
+        })
+        .collect();
+    lab.feed(&rome.inside, "conntrack -R -", &flows).unwrap();
+    let full = kernel.remembered().await.unwrap().unwrap();
+    assert!(full.count * 100 >= full.limit * 99, "{full:?}");
+    assert_eq!(rome.pod.ask("10.51.0.9:7000"), None, "a new one finds no room");
+    before.exchange(64 << 10);
+    lab.run(&rome.inside, "conntrack -F");
+    assert!(rome.pod.ask("10.51.0.9:7000").is_some(), "there is room again");
+    before.exchange(64 << 10);
+}
+
 /// A node that is the gateway's, with a pod; a peer at the far end of the cable; a neighbour.
 struct Town {
     node: Place,
