@@ -72,8 +72,11 @@ fn install(lab: &Lab) -> Result<()> {
     lab.load_liqo(&["rome", "milan"])?;
     for cluster in ["rome", "milan"] {
         lab.liqoctl(cluster, &installation(cluster))?;
-        let said = lab.liqoctl(cluster, "status")?;
-        ensure!(said.contains("Network gateway:           udp://"), "{said}");
+        eventually(SOON, "the gateway has said where it is", || {
+            let said = lab.liqoctl(cluster, "status")?;
+            ensure!(said.contains("Network gateway:           udp://"), "{said}");
+            Ok::<_, anyhow::Error>(())
+        })?;
     }
     Ok(())
 }
