@@ -20,7 +20,9 @@ pub fn enforced(lab: &Lab) -> Result<()> {
     install(true)?;
     let path = "jsonpath={.status.allocatable.memory}";
     let offered = lab.kubectl("rome", &format!("get node liqo-milan -o {path}"))?;
-    let offered: u64 = offered.parse().with_context(|| format!("{offered} bytes"))?;
+    let unit = offered.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    let number: u64 = offered.trim_end_matches(unit).parse().with_context(|| offered.clone())?;
+    let most = format!("{}{unit}", number / 5 * 3);
     let pod = |name: &str, limits: &Value| {
         let mut spec = deployment(name)["spec"]["template"]["spec"].clone();
         spec["containers"][0]["resources"] =
@@ -28,7 +30,7 @@ pub fn enforced(lab: &Lab) -> Result<()> {
         let metadata = json!({"name": name, "namespace": "shop"});
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     };
-    let most = json!({"cpu": "10m", "memory": (offered / 5 * 3).to_string()});
+    let most = json!({"cpu": "10m", "memory": most});
     lab.apply("rome", &[pod("first", &most)])?;
     lab.kubectl("rome", "wait -n shop --for=condition=Ready pod/first --timeout=120s")?;
     lab.apply("rome", &[pod("second", &most), pod("boundless", &json!({"cpu": "10m"}))])?;
