@@ -21,7 +21,8 @@ pub fn enforced(lab: &Lab) -> Result<()> {
     let path = "jsonpath={.status.allocatable.memory}";
     let offered = lab.kubectl("rome", &format!("get node liqo-milan -o {path}"))?;
     let unit = offered.trim_start_matches(|digit: char| digit.is_ascii_digit());
-    let number: u64 = offered.trim_end_matches(unit).parse().with_context(|| offered.clone())?;
+    let number = offered.strip_suffix(unit).unwrap_or(&offered);
+    let number: u64 = number.parse().with_context(|| offered.clone())?;
     let most = format!("{}{unit}", number / 5 * 3);
     let pod = |name: &str, limits: &Value| {
         let mut spec = deployment(name)["spec"]["template"]["spec"].clone();
