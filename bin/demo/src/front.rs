@@ -13,7 +13,7 @@ use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rcgen::generate_simple_self_signed;
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tokio::net::{TcpListener, TcpStream};
@@ -41,7 +41,8 @@ pub(crate) async fn run(Args { port, host, to }: Args) -> Result<(), Failure> {
     // As PID 1 we have no default handler: without it, only SIGKILL would end us.
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::Serve)?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await;
-    let front = Front::new(host, to).map_err(Failure::Serve)?;
+    let pair = generate_simple_self_signed([host.clone()]).map_err(io::Error::other);
+    let front = pair.and_then(|pair| Front::new(host, to, &pair)).map_err(Failure::Serve)?;
     let passing = front.pass(listener.map_err(Failure::Serve)?);
     tokio::select! {
         _ = terminate.recv() => Ok(()),
@@ -60,9 +61,8 @@ struct Place {
 }
 
 impl Front {
-    /// A front with a certificate that vouches for itself.
-    fn new(host: String, to: String) -> io::Result<Self> {
-        let pair = generate_simple_self_signed([host.clone()]).map_err(io::Error::other)?;
+    /// A front that shows a certificate.
+    fn new(host: String, to: String, pair: &CertifiedKey<KeyPair>) -> io::Result<Self> {
         let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der());
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
@@ -127,9 +127,8 @@ fn empty(status: StatusCode) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-    use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConfig, RootCertStore};
     use tokio_rustls::TlsConnector;
 
     use super::*;
@@ -138,82 +137,56 @@ mod tests {
     #[tokio::test]
     async fn requests_for_its_host_are_passed_on_and_others_find_nothing() {
         let behind = Running::start().await;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let front = Front::new("shop.example".to_owned(), behind.at.to_string()).unwrap();
-        let front = tokio::spawn(front.pass(listener));
-        assert_eq!(ask(at, "shop.example").await, StatusCode::OK);
-        assert_eq!(ask(at, "shop.example:8443").await, StatusCode::OK);
-        assert_eq!(ask(at, "other.example").await, StatusCode::NOT_FOUND);
-        drop(behind);
-        front.abort();
+        let shop = Fronted::start("shop.example", behind.at).await;
+        assert_eq!(shop.ask("shop.example").await, StatusCode::OK);
+        assert_eq!(shop.ask("shop.example:8443").await, StatusCode::OK);
+        assert_eq!(shop.ask("other.example").await, StatusCode::NOT_FOUND);
     }
 
     #[tokio::test]
     async fn nobody_behind_it_is_a_bad_gateway() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let at = listener.local_addr().unwrap();
         let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let to = nobody.local_addr().unwrap().to_string();
+        let to = nobody.local_addr().unwrap();
         drop(nobody);
-        let front = tokio::spawn(Front::new("a".to_owned(), to).unwrap().pass(listener));
-        assert_eq!(ask(at, "a").await, StatusCode::BAD_GATEWAY);
-        front.abort();
+        let shop = Fronted::start("shop.example", to).await;
+        assert_eq!(shop.ask("shop.example").await, StatusCode::BAD_GATEWAY);
     }
 
-    async fn ask(at: SocketAddr, host: &str) -> StatusCode {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody))
-            .with_no_client_auth();
-        let stream = TcpStream::connect(at).await.unwrap();
-        let name = ServerName::try_from("shop.example").unwrap();
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-        let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection);
-        let request = Request::get("/").header(HOST, host).body(Empty::<Bytes>::new()).unwrap();
-        sender.send_request(request).await.unwrap().status()
+    /// A front on a free port of loopback, and who trusts it; it ends with the test.
+    struct Fronted {
+        at: SocketAddr,
+        host: &'static str,
+        trust: Arc<ClientConfig>,
     }
 
-    /// Trusts anybody: these tests are about what comes after.
-    #[derive(Debug)]
-    struct Anybody;
-
-    impl ServerCertVerifier for Anybody {
-        fn verify_server_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: &ServerName<'_>,
-            _: &[u8],
-            _: UnixTime,
-        ) -> Result<ServerCertVerified, rustls::Error> {
-            Ok(ServerCertVerified::assertion())
+    impl Fronted {
+        async fn start(host: &'static str, to: SocketAddr) -> Self {
+            let pair = generate_simple_self_signed([host.to_owned()]).unwrap();
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let at = listener.local_addr().unwrap();
+            tokio::spawn(
+                Front::new(host.to_owned(), to.to_string(), &pair).unwrap().pass(listener),
+            );
+            let mut roots = RootCertStore::empty();
+            roots.add(pair.cert.der().clone()).unwrap();
+            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            let trust = ClientConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+            Self { at, host, trust: Arc::new(trust) }
         }
 
-        fn verify_tls12_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+        async fn ask(&self, host: &str) -> StatusCode {
+            let stream = TcpStream::connect(self.at).await.unwrap();
+            let name = ServerName::try_from(self.host).unwrap();
+            let connector = TlsConnector::from(Arc::clone(&self.trust));
+            let stream = connector.connect(name, stream).await.unwrap();
+            let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(connection);
+            let request = Request::get("/").header(HOST, host).body(Empty::<Bytes>::new()).unwrap();
+            sender.send_request(request).await.unwrap().status()
         }
     }
 }
