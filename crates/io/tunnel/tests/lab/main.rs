@@ -341,13 +341,11 @@ fn the_device_takes_no_longer_packet_than_its_mtu() {
     stop(pair.host(0), place);
 }
 
-#[test]
-fn large_requests_pass_where_the_way_is_narrow_and_nobody_says_so() {
-    let narrows = Narrows::new("narrow", 1400);
+/// A tunnel at each end of a narrow way, each knowing the other.
+fn through(narrows: &Narrows, change: impl Fn(Settings) -> Settings) -> [Tunnel; 2] {
     let keys = [PrivateKey::generate(), PrivateKey::generate()];
-    let open = |end: usize| {
-        // Packets of this tunnel are 1500 bytes long on the way.
-        let settings = Settings { mtu: 1440, ..settings("tun", &keys[end], PORT) };
+    [0, 1].map(|end| {
+        let settings = change(settings("tun", &keys[end], PORT));
         let tunnel = open(&narrows.ends[end], &settings, None).unwrap();
         Pair::give_address(&narrows.ends[end], end);
         set(
@@ -360,8 +358,14 @@ fn large_requests_pass_where_the_way_is_narrow_and_nobody_says_so() {
             }],
         );
         tunnel
-    };
-    let _tunnels = [open(0), open(1)];
+    })
+}
+
+#[test]
+fn large_requests_pass_where_the_way_is_narrow_and_nobody_says_so() {
+    let narrows = Narrows::new("narrow", 1400);
+    // Packets of these tunnels are 1500 bytes long on the way.
+    let _tunnels = through(&narrows, |settings| Settings { mtu: 1440, ..settings });
     let [one, other] = &narrows.ends;
     for (from, to, at) in [(one, other, 1), (other, one, 0)] {
         requests(from, to, INNER[at], 64 << 10, 20);
@@ -380,26 +384,10 @@ fn probes_pass_whole_or_not_at_all() {
         if !quiet {
             narrows.speak();
         }
-        let keys = [PrivateKey::generate(), PrivateKey::generate()];
         let [one, other] = &narrows.ends;
         let place = SocketAddr::new(INNER[1].into(), 12345);
-        let open = |end: usize| {
-            let settings =
-                Settings { probes: Some(place.port()), ..settings("tun", &keys[end], PORT) };
-            let tunnel = open(&narrows.ends[end], &settings, None).unwrap();
-            Pair::give_address(&narrows.ends[end], end);
-            set(
-                &tunnel,
-                &[Peer {
-                    public_key: keys[1 - end].public(),
-                    endpoint: Some(SocketAddr::new(outer(1 - end).into(), PORT)),
-                    allowed: vec![INNER[1 - end].into()],
-                    keepalive: None,
-                }],
-            );
-            tunnel
-        };
-        let _tunnels = [open(0), open(1)];
+        let probes = Some(place.port());
+        let _tunnels = through(&narrows, |settings| Settings { probes, ..settings });
         let socket = other.enter(|| UdpSocket::bind(place).unwrap());
         socket.set_read_timeout(Some(SILENCE)).unwrap();
         assert!(comes_back(one, echo(other, INNER[1]), b"hello"));
