@@ -15,6 +15,8 @@ use crate::{middle, settle};
 const NAMESPACE: &str = "bench";
 /// How often real pods are started each way.
 const ROUNDS: usize = 3;
+/// How many statuses are changed when all pods are there.
+const CHANGES: u32 = 100;
 /// How many Services are looked for in the other cluster.
 const SERVICES: usize = 100;
 
@@ -40,6 +42,10 @@ pub fn real() -> Result<Vec<String>> {
 /// The figures for pods that only pretend, as lines.
 pub fn fake(count: usize) -> Result<Vec<String>> {
     let lab = peered("scale")?;
+    // kwok would report on pods of the node's own network every other second, for ever.
+    let here =
+        r#"{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":"milan-1"}}}}}"#;
+    lab.kubectl("milan", &format!("patch daemonset -n liqo liqo-route --type merge -p {here}"))?;
     // Only the nodes that pretend take the pods.
     lab.kubectl("milan", "cordon milan-1")?;
     lab.kubectl("milan", "taint nodes -l type=kwok kwok.x-k8s.io/node-")?;
@@ -50,6 +56,7 @@ pub fn fake(count: usize) -> Result<Vec<String>> {
     settle()?;
     let before = Processes::of(lab.prefix(), "rome")?;
     let there = direct(&lab, count, &template)?;
+    settle()?;
     let (away, mut lines) = offloaded(&lab, count, &template)?;
     let (there, away) = (vec![there], vec![away]);
     let mut all = compared(&format!("{count} fake pods"), &there, &away);
@@ -96,7 +103,7 @@ fn peered(preset: &str) -> Result<Lab> {
 /// Pods asked for where they run.
 fn direct(lab: &Lab, count: usize, template: &Value) -> Result<Run> {
     let client = lab.client("milan")?;
-    lab.block_on(pods::run(&client, "direct", None, count, template, || Ok(())))
+    lab.block_on(pods::run(&client, "direct", None, count, template, async || Ok(())))
         .map(|(run, ())| run)
 }
 
@@ -105,16 +112,20 @@ fn offloaded(lab: &Lab, count: usize, template: &Value) -> Result<(Run, Vec<Stri
     let (rome, milan) = (lab.client("rome")?, lab.client("milan")?);
     let before = Economy::of(lab)?;
     let there = Some((&milan, NAMESPACE));
-    let (run, lines) = lab.block_on(pods::run(&rome, NAMESPACE, there, count, template, || {
-        let spent = Economy::of(lab)?.since(&before);
-        let mut lines = spent.lines(count);
-        let now = Processes::of(lab.prefix(), "rome")?;
-        lines.push(format!(
-            "virtual kubelet            {:>8.1} MB PSS with {count} pods",
-            kubelet(&now)?
-        ));
-        Ok(lines)
-    }))?;
+    let (run, lines) =
+        lab.block_on(pods::run(&rome, NAMESPACE, there, count, template, async || {
+            let spent = Economy::of(lab)?.since(&before);
+            let mut lines = spent.lines(count);
+            let now = Processes::of(lab.prefix(), "rome")?;
+            lines.push(format!(
+                "virtual kubelet            {:>8.1} MB PSS with {count} pods",
+                kubelet(&now)?
+            ));
+            settle()?;
+            let took = pods::statuses(&rome, &milan, NAMESPACE, CHANGES).await?;
+            lines.push(format!("  later, one at a time     {}", usual_and_late(took)));
+            Ok(lines)
+        }))?;
     Ok((run, lines))
 }
 

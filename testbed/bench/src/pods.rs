@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource, ResourceExt as _};
@@ -36,7 +36,7 @@ pub async fn run<T>(
     there: Option<(&Client, &str)>,
     count: usize,
     template: &Value,
-    look: impl FnOnce() -> Result<T>,
+    look: impl AsyncFnOnce() -> Result<T>,
 ) -> Result<(Run, T)> {
     let mut seen = follow::<Pod>(home, namespace);
     let mut remote = match there {
@@ -76,7 +76,7 @@ pub async fn run<T>(
         .iter()
         .filter_map(|(name, late)| Some(late.saturating_duration_since(*far.get(name)?)))
         .collect();
-    let looked = look()?;
+    let looked = look().await?;
     let start = Instant::now();
     deployments.delete("many", &DeleteParams::background()).await.context("delete it")?;
     let work = async {
@@ -136,6 +136,41 @@ pub async fn services(
             anyhow::Ok(())
         };
         tokio::time::timeout(LIMIT, work).await.context("they are not seen there")??;
+        took.push(start.elapsed());
+    }
+    Ok(took)
+}
+
+/// Changes the statuses of pods where they run, one after the other; how long each took until it was
+/// known at home.
+pub async fn statuses(
+    home: &Client,
+    there: &Client,
+    namespace: &str,
+    count: u32,
+) -> Result<Vec<Duration>> {
+    let mut seen = follow::<Pod>(home, namespace);
+    let pods: Api<Pod> = Api::namespaced(there.clone(), namespace);
+    let some =
+        pods.list_metadata(&ListParams::default().limit(count)).await.context("list pods")?;
+    let mut took = vec![];
+    while !matches!(seen.next().await.context("the watch ended")?, Ok(Event::InitDone)) {}
+    for pod in some {
+        let (name, message) = (pod.name_any(), format!("told at {}", took.len()));
+        let change = json!({"status": {"message": message}});
+        let start = Instant::now();
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(change))
+            .await
+            .context("change a status")?;
+        let says = |pod: &Pod| {
+            pod.status.as_ref().and_then(|status| status.message.as_ref()) == Some(&message)
+        };
+        let work = async {
+            while !added(seen.next().await)?.iter().any(|pod| pod.name_any() == name && says(pod)) {
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(LIMIT, work).await.context("it is not seen at home")??;
         took.push(start.elapsed());
     }
     Ok(took)

@@ -315,7 +315,7 @@ fn base_objects(plan: &ClusterPlan) -> Vec<DynamicObject> {
 fn fake_nodes(plan: &ClusterPlan) -> Vec<DynamicObject> {
     (0..plan.cluster.fake_nodes)
         .filter_map(|index| {
-            let capacity = json!({"cpu": "32", "memory": "256Gi", "pods": "250", "ephemeral-storage": "1Ti"});
+            let capacity = json!({"cpu": "32", "memory": "256Gi", "pods": "1000", "ephemeral-storage": "1Ti"});
             dynamic(json!({
                 "apiVersion": "v1",
                 "kind": "Node",
@@ -406,7 +406,7 @@ mod tests {
     fn fake_nodes_take_only_pods_that_ask_for_them() {
         let plan = plan("scale");
         let nodes = fake_nodes(&plan.clusters[1]);
-        assert_eq!(nodes.len(), 100);
+        assert_eq!(nodes.len(), 20);
         assert_eq!(nodes[0].data["spec"]["taints"][0]["effect"], "NoSchedule");
     }
 }

@@ -16,12 +16,24 @@ pub const SERVERS: [&str; 2] = ["etcd", "kube-apiserver"];
 
 /// Every control plane pod of a cluster, by name.
 pub fn all(cluster: &ClusterPlan, node: &NodePlan) -> Vec<(&'static str, Value)> {
-    vec![
+    let mut pods = vec![
         ("etcd", etcd(node)),
         ("kube-apiserver", api_server(cluster, node)),
         ("kube-controller-manager", controller_manager(cluster)),
         ("kube-scheduler", scheduler(cluster)),
-    ]
+    ];
+    if !is_for_comparison(cluster) {
+        for (_, pod) in &mut pods {
+            // Smaller heaps for more work: many clusters share one machine.
+            pod["spec"]["containers"][0]["env"] = json!([{"name": "GOGC", "value": "30"}]);
+        }
+    }
+    pods
+}
+
+/// Whether the cluster itself must not be what limits its clients.
+fn is_for_comparison(cluster: &ClusterPlan) -> bool {
+    cluster.cluster.qps.is_some()
 }
 
 fn etcd(node: &NodePlan) -> Value {
@@ -92,8 +104,7 @@ fn api_server(cluster: &ClusterPlan, node: &NodePlan) -> Value {
         format!("--service-account-signing-key-file={pki}/sa.key"),
         format!("--service-cluster-ip-range={}", cluster.cluster.service_cidr),
     ];
-    if cluster.cluster.qps.is_some() {
-        // The server must not be what limits a comparison of clients.
+    if is_for_comparison(cluster) {
         flags.push("--max-requests-inflight=4000".to_owned());
         flags.push("--max-mutating-requests-inflight=2000".to_owned());
     }
@@ -202,8 +213,6 @@ fn pod(
                 "image": IMAGE,
                 "imagePullPolicy": "IfNotPresent",
                 "command": command,
-                // Smaller heaps for a little more work: many clusters share one machine.
-                "env": [{"name": "GOGC", "value": "30"}],
                 "volumeMounts": mounts,
                 "livenessProbe": {
                     "httpGet": probe,
@@ -241,6 +250,18 @@ mod tests {
         let flags = flags_of(manager);
         assert!(flags.contains(&"--cluster-cidr=10.10.0.0/16"), "{flags:?}");
         assert!(flags.contains(&"--service-cluster-ip-range=10.11.0.0/16"), "{flags:?}");
+    }
+
+    #[test]
+    fn control_planes_are_small_unless_clusters_are_compared() {
+        let mut plan = Plan::new("pg", 0, "x", &Topology::load("one").unwrap()).unwrap();
+        let growth = |plan: &Plan| {
+            let pods = all(&plan.clusters[0], &plan.clusters[0].nodes[0]);
+            pods[1].1["spec"]["containers"][0]["env"][0]["value"].as_str().map(str::to_owned)
+        };
+        assert_eq!(growth(&plan).as_deref(), Some("30"));
+        plan.clusters[0].cluster.qps = Some(500);
+        assert_eq!(growth(&plan), None, "as Go has it");
     }
 
     #[test]

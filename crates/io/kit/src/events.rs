@@ -17,6 +17,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use crate::courtesy::Courtesy;
 use crate::keyed::chain;
 
 /// How many Events may say at once that all is well.
@@ -72,7 +73,7 @@ impl Events {
             return;
         }
         let Note { warning, reason, message, .. } = note;
-        if !warning && !self.told().has_room(Instant::now()) {
+        if !warning && !self.told().courtesy.has_room(Instant::now()) {
             info!(object = object.name_any(), reason, message, "Too much to tell");
             return;
         }
@@ -139,14 +140,20 @@ fn start(text: &str, longest: usize) -> &str {
 }
 
 /// What was told, and when.
-#[derive(Default)]
 struct Told {
     /// By object, severity and reason.
     notes: HashMap<(String, bool, String), (String, Instant)>,
     /// When it was last looked through for what is old.
     swept: Option<Instant>,
-    /// How many have said of late that all is well, and since when that counts.
-    of_late: Option<(u32, Instant)>,
+    /// How many may say that all is well.
+    courtesy: Courtesy,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        let courtesy = Courtesy::new(BURST, PAUSE);
+        Self { notes: HashMap::new(), swept: None, courtesy }
+    }
 }
 
 impl Told {
@@ -165,18 +172,6 @@ impl Told {
         }
         self.notes.insert(key, (note.message.to_owned(), now));
         true
-    }
-
-    /// Whether one more may say that all is well.
-    fn has_room(&mut self, now: Instant) -> bool {
-        let (count, since) = self.of_late.unwrap_or((0, now));
-        let passed = now.duration_since(since).as_millis() / PAUSE.as_millis();
-        let passed = u32::try_from(passed).unwrap_or(u32::MAX);
-        let left = count.saturating_sub(passed);
-        let since = if left == 0 { now } else { since + PAUSE.saturating_mul(passed) };
-        let has_room = left < BURST;
-        self.of_late = Some((if has_room { left + 1 } else { left }, since));
-        has_room
     }
 }
 
@@ -198,17 +193,6 @@ mod tests {
         assert!(told.is_news("pod", note("no room"), start));
         assert!(told.is_news("pod", note("no rights"), start));
         assert!(told.is_news("other", note("no room"), start));
-    }
-
-    #[test]
-    fn that_all_is_well_is_told_while_there_is_little_of_it() {
-        let (mut told, start) = (Told::default(), Instant::now());
-        let many = |told: &mut Told, at| (0..BURST * 2).filter(|_| told.has_room(at)).count();
-        assert_eq!(many(&mut told, start), 50);
-        assert_eq!(many(&mut told, start + PAUSE / 2), 0);
-        assert_eq!(many(&mut told, start + PAUSE * 5 / 2), 2);
-        assert_eq!(many(&mut told, start + PAUSE * 3), 1, "halves are not lost");
-        assert_eq!(many(&mut told, start + PAUSE * BURST * 3), 50);
     }
 
     #[test]

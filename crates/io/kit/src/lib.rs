@@ -22,6 +22,7 @@ pub mod args;
 pub mod authority;
 pub mod client;
 pub mod controller;
+pub mod courtesy;
 pub mod events;
 pub mod eviction;
 pub mod health;

@@ -161,6 +161,13 @@ impl Certificate {
         Arc::new(config)
     }
 
+    /// A server for those who ask much at once, over one connection; nobody may switch protocols there.
+    pub fn busy_server(&self) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::clone(&self.server());
+        config.alpn_protocols.insert(0, b"h2".to_vec());
+        Arc::new(config)
+    }
+
     /// Waits for the certificate to change; false when nobody follows it any more.
     pub async fn changed(&mut self) -> bool {
         self.loads.changed().await.is_ok()

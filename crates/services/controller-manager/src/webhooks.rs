@@ -62,7 +62,7 @@ pub async fn serve(
     let refuse = |source| service::Error::Listen { listen: listen.clone(), source };
     let listener = admin::bind(&listen).await.map_err(refuse)?;
     let address = listener.local_addr().map_err(refuse)?;
-    let listener = TlsListener::new(listener, certificate.server()).map_err(refuse)?;
+    let listener = TlsListener::new(listener, certificate.busy_server()).map_err(refuse)?;
     let (lookups, following) = Lookups::new(client, quota);
     let routes = routes(lookups);
     let stop = service.stop.clone();

@@ -1,5 +1,6 @@
 //! Namespaces reach over clusters: pods run there, are seen here, and what they need goes along.
 
+mod adverse;
 mod quota;
 
 use std::io::{BufRead as _, BufReader};
@@ -29,6 +30,8 @@ fn main() -> ExitCode {
         .fact("what goes wrong over there is told here", warned_there)
         .fact("clusters that do not see each other agree when they do again", split_brain)
         .fact("a virtual kubelet that is killed misses nothing", killed_kubelet)
+        .fact("a slow API server over there is waited for", adverse::slow)
+        .fact("who may not read Events over there misses nothing else", adverse::silent)
         .fact("a strategy says where pods may run, and moves them if asked to", policies)
         .fact("a namespace that cannot be had there is told", conflict)
         .fact("no more is used there than was offered, once that is enforced", quota::enforced)

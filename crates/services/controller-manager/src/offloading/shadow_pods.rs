@@ -15,6 +15,7 @@ use kube::{Api, ResourceExt as _};
 use liqo_admission::shadow_pod::presumption;
 use liqo_api::keys::{label, manager};
 use liqo_api::virtualkubelet::{PodPhase, ShadowPod};
+use liqo_kit::courtesy::Courtesy;
 use liqo_kit::keyed::Next;
 use liqo_kit::retry::or_gone;
 use liqo_kit::terse;
@@ -33,6 +34,9 @@ use crate::world::World;
 const RUNNING: Duration = Duration::from_secs(5);
 /// How long a pod may be pending before that is reported: most run by then.
 const PENDING: Duration = Duration::from_secs(30);
+/// How many phases that may still change are reported at once, and how long it takes until one more is:
+/// when a thousand pods start, the API server has other things to do.
+const REPORTS: (u32, Duration) = (50, Duration::from_millis(200));
 /// How often it is asked whether there is room for a pod by now.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 /// How long a reason is not written again that somebody has wiped out.
@@ -44,6 +48,7 @@ pub struct ShadowPods {
     /// What consumers may use, if that is enforced.
     quota: Option<Arc<Quota>>,
     memory: Mutex<HashMap<Key, Memory>>,
+    reports: Mutex<Courtesy>,
 }
 
 /// What is remembered of a ShadowPod.
@@ -63,7 +68,8 @@ struct Memory {
 impl ShadowPods {
     /// The controller, with what it needs.
     pub fn new(world: World, quota: Option<Arc<Quota>>) -> Self {
-        Self { world, quota, memory: Mutex::default() }
+        let reports = Mutex::new(Courtesy::new(REPORTS.0, REPORTS.1));
+        Self { world, quota, memory: Mutex::default(), reports }
     }
 
     /// Brings a ShadowPod one step on.
@@ -221,12 +227,20 @@ impl ShadowPods {
         if !left.is_zero() {
             return Ok(Next::RequeueAfter(left));
         }
+        if !lasts.is_zero() && !self.may_report(now) {
+            return Ok(Next::RequeueAfter(RUNNING));
+        }
         let change = json!({ "metadata": { "uid": shadow.uid() }, "status": { "phase": phase } });
         let api: Api<ShadowPod> = Api::namespaced(self.world.client.clone(), namespace(key));
         let change = Patch::Merge(change);
         let patched = terse::patch_status(&api, &key.name, &params(), &change).await;
         or_gone(patched).map_err(Error::request("report the phase of a pod"))?;
         Ok(Next::AwaitChange)
+    }
+
+    /// Whether one more phase may be reported that may still change.
+    fn may_report(&self, now: Instant) -> bool {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).has_room(now)
     }
 
     async fn relabel(&self, key: &Key, shadow: &SlimShadow, pod: &SlimPod) -> Result<(), Error> {
