@@ -9,7 +9,12 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use liqo_kit::args::double_dashes;
 use liqo_kit::service;
+use tikv_jemallocator::Jemalloc;
 use tokio::runtime::Builder;
+
+/// What a thousand pods took is given back when they are gone.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Makes many Kubernetes clusters behave as one.
 #[derive(Parser)]

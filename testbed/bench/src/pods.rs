@@ -13,6 +13,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource, ResourceExt as _};
+use liqo_pod_offloading::lean::RemotePod;
 use serde_json::{Value, json};
 
 /// How long a run may take in all.
@@ -38,9 +39,9 @@ pub async fn run<T>(
     template: &Value,
     look: impl AsyncFnOnce() -> Result<T>,
 ) -> Result<(Run, T)> {
-    let mut seen = follow::<Pod>(home, namespace);
+    let mut seen = follow::<RemotePod>(home, namespace);
     let mut remote = match there {
-        Some((client, namespace)) => follow::<Pod>(client, namespace),
+        Some((client, namespace)) => follow::<RemotePod>(client, namespace),
         None => futures::stream::pending().boxed(),
     };
     let deployments: Api<Deployment> = Api::namespaced(home.clone(), namespace);
@@ -149,7 +150,7 @@ pub async fn statuses(
     namespace: &str,
     count: u32,
 ) -> Result<Vec<Duration>> {
-    let mut seen = follow::<Pod>(home, namespace);
+    let mut seen = follow::<RemotePod>(home, namespace);
     let pods: Api<Pod> = Api::namespaced(there.clone(), namespace);
     let some =
         pods.list_metadata(&ListParams::default().limit(count)).await.context("list pods")?;
@@ -162,9 +163,7 @@ pub async fn statuses(
         pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(change))
             .await
             .context("change a status")?;
-        let says = |pod: &Pod| {
-            pod.status.as_ref().and_then(|status| status.message.as_ref()) == Some(&message)
-        };
+        let says = |pod: &RemotePod| pod.status.value()["message"] == message;
         let work = async {
             while !added(seen.next().await)?.iter().any(|pod| pod.name_any() == name && says(pod)) {
             }
@@ -200,7 +199,10 @@ fn added<K>(event: Option<Result<Event<K>, watcher::Error>>) -> Result<Vec<K>> {
     }
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+fn is_ready(pod: &RemotePod) -> bool {
+    let status = pod.status.value();
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions
+        .into_iter()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
