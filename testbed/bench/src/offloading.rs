@@ -37,6 +37,7 @@ pub fn real() -> Result<Vec<String>> {
     }
     let mut lines = compared("100 real pods", &there, &away);
     lines.push(latency(&away));
+    settle()?;
     lines.extend(services(&lab)?);
     Ok(lines)
 }
@@ -82,6 +83,7 @@ pub fn fake(count: usize) -> Result<Vec<String>> {
     let used = later.one("virtual-kubelet")?.cpu - after.one("virtual-kubelet")?.cpu;
     let wall = u64::try_from(start.elapsed().as_millis())?;
     all.push(format!("  idle                     {:>8.2} % of a core", percent(used, wall)));
+    all.extend(services(&lab)?);
     Ok(all)
 }
 

@@ -6,12 +6,16 @@ use std::os::unix::fs::symlink;
 
 use axum::Router;
 use axum::routing::get;
+use http::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::*;
 use crate::service::install_crypto;
@@ -80,6 +84,32 @@ async fn a_client_that_says_nothing_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn who_asks_much_at_once_needs_one_connection() {
+    install_crypto();
+    let pair = pair();
+    let (certificate, _replace) = Certificate::given(&pair).unwrap();
+    let (address, server) = serve(certificate.busy_server()).await;
+    let stream = connect(address, &pair, &["h2"]).await.unwrap();
+    let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (ask, connection) = handshake.unwrap();
+    let connection = tokio::spawn(connection);
+    let answers = [(); 3].map(|()| {
+        let request = Request::get("https://localhost/").body(String::new()).unwrap();
+        ask.clone().send_request(request)
+    });
+    for answer in futures::future::join_all(answers).await {
+        assert_eq!(answer.unwrap().status(), 200);
+    }
+    connection.abort();
+    assert!(connects(address, &pair).await, "others ask as ever");
+    server.abort();
+
+    let (address, server) = serve(certificate.server()).await;
+    assert!(connect(address, &pair, &["h2"]).await.is_err(), "protocols may be switched there");
+    server.abort();
+}
+
+#[tokio::test]
 async fn a_key_of_another_certificate_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mixed = Pair { key: pair().key, ..pair() };
@@ -116,10 +146,20 @@ async fn serve(config: Arc<ServerConfig>) -> (SocketAddr, tokio::task::JoinHandl
 
 /// Whether a client that trusts only this certificate gets through.
 async fn connects(address: SocketAddr, pair: &Pair) -> bool {
+    connect(address, pair, &[]).await.is_ok()
+}
+
+/// A connection of a client that trusts only this certificate, and speaks only these protocols.
+async fn connect(
+    address: SocketAddr,
+    pair: &Pair,
+    protocols: &[&str],
+) -> io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }

@@ -217,18 +217,8 @@ impl ShadowPods {
             memory.phase.take_if(|(seen, _)| *seen != phase);
             memory.phase.get_or_insert((phase, now)).1
         });
-        // How a pod has ended must not be forgotten; how it is now, its Pod tells as well.
-        let lasts = match phase {
-            PodPhase::Pending => PENDING,
-            PodPhase::Running => RUNNING,
-            PodPhase::Succeeded | PodPhase::Failed | PodPhase::Unknown => Duration::ZERO,
-        };
-        let left = lasts.saturating_sub(now.duration_since(since));
-        if !left.is_zero() {
-            return Ok(Next::RequeueAfter(left));
-        }
-        if !lasts.is_zero() && !self.may_report(now) {
-            return Ok(Next::RequeueAfter(RUNNING));
+        if let Some(wait) = wait(phase, since, &mut self.reports(), now) {
+            return Ok(Next::RequeueAfter(wait));
         }
         let change = json!({ "metadata": { "uid": shadow.uid() }, "status": { "phase": phase } });
         let api: Api<ShadowPod> = Api::namespaced(self.world.client.clone(), namespace(key));
@@ -236,11 +226,6 @@ impl ShadowPods {
         let patched = terse::patch_status(&api, &key.name, &params(), &change).await;
         or_gone(patched).map_err(Error::request("report the phase of a pod"))?;
         Ok(Next::AwaitChange)
-    }
-
-    /// Whether one more phase may be reported that may still change.
-    fn may_report(&self, now: Instant) -> bool {
-        self.reports.lock().unwrap_or_else(PoisonError::into_inner).has_room(now)
     }
 
     async fn relabel(&self, key: &Key, shadow: &SlimShadow, pod: &SlimPod) -> Result<(), Error> {
@@ -310,9 +295,28 @@ impl ShadowPods {
         change(memory)
     }
 
+    fn reports(&self) -> MutexGuard<'_, Courtesy> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn memory(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How long a phase is not reported yet that a Pod has been in for a while; nothing when it is its turn.
+fn wait(phase: PodPhase, since: Instant, reports: &mut Courtesy, now: Instant) -> Option<Duration> {
+    // How a pod has ended must not be forgotten; how it is now, its Pod tells as well.
+    let lasts = match phase {
+        PodPhase::Pending => PENDING,
+        PodPhase::Running => RUNNING,
+        PodPhase::Succeeded | PodPhase::Failed | PodPhase::Unknown => return None,
+    };
+    let left = lasts.saturating_sub(now.duration_since(since));
+    if !left.is_zero() {
+        return Some(left);
+    }
+    (!reports.has_room(now)).then_some(RUNNING)
 }
 
 fn taken(key: &Key) -> Error {
@@ -335,4 +339,31 @@ fn digest(shadow: &SlimShadow) -> u64 {
 fn params() -> PatchParams {
     let field_manager = Some(manager::SHADOW_POD.to_owned());
     PatchParams { field_manager, ..PatchParams::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_reported_when_it_lasts() {
+        let (mut reports, start) = (Courtesy::new(1, Duration::from_secs(1)), Instant::now());
+        let mut wait = |phase, passed| wait(phase, start, &mut reports, start + passed);
+        assert_eq!(wait(PodPhase::Running, RUNNING / 5), Some(RUNNING * 4 / 5));
+        assert_eq!(wait(PodPhase::Pending, RUNNING), Some(PENDING.saturating_sub(RUNNING)));
+        assert_eq!(wait(PodPhase::Running, RUNNING), None);
+    }
+
+    #[test]
+    fn of_many_that_run_some_wait_and_none_that_has_ended() {
+        let (mut reports, start) = (Courtesy::new(2, Duration::from_secs(1)), Instant::now());
+        let now = start + PENDING;
+        let mut wait = |phase, now| wait(phase, start, &mut reports, now);
+        assert_eq!(wait(PodPhase::Running, now), None);
+        assert_eq!(wait(PodPhase::Pending, now), None);
+        assert_eq!(wait(PodPhase::Running, now), Some(RUNNING));
+        assert_eq!(wait(PodPhase::Failed, now), None);
+        assert_eq!(wait(PodPhase::Succeeded, now), None);
+        assert_eq!(wait(PodPhase::Running, now + RUNNING), None, "its turn has come");
+    }
 }
