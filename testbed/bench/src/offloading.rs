@@ -30,13 +30,15 @@ pub fn real() -> Result<Vec<String>> {
         "containers": [{"name": "sleeper", "image": "localhost/playground/demo:v1",
                         "command": ["demo", "serve"]}],
     });
-    let (mut there, mut away) = (vec![], vec![]);
+    let (mut there, mut away, mut cost) = (vec![], vec![], vec![]);
     for _ in 0..ROUNDS {
-        there.push(direct(&lab, 100, &template)?);
-        away.push(offloaded(&lab, 100, &template)?.0);
+        there.push(direct(&lab, 100, &template)?.0);
+        let (run, lines) = offloaded(&lab, 100, &template)?;
+        away.push(run);
+        cost = lines;
     }
     let mut lines = compared("100 real pods", &there, &away);
-    lines.push(latency(&away));
+    lines.append(&mut cost);
     settle()?;
     lines.extend(services(&lab)?);
     Ok(lines)
@@ -61,15 +63,16 @@ pub fn fake(count: usize) -> Result<Vec<String>> {
     let rounds = if count > MANY { 1 } else { ROUNDS };
     let (mut there, mut away, mut lines) = (vec![], vec![], vec![]);
     for _ in 0..rounds {
-        there.push(direct(&lab, count, &template)?);
+        let (run, vanilla) = direct(&lab, count, &template)?;
+        there.push(run);
         settle()?;
         let (run, cost) = offloaded(&lab, count, &template)?;
         away.push(run);
-        lines = cost;
+        lines = vec![format!("  API servers, asked there {vanilla:>8.1} s of CPU")];
+        lines.extend(cost);
         settle()?;
     }
     let mut all = compared(&format!("{count} fake pods"), &there, &away);
-    all.push(latency(&away));
     all.append(&mut lines);
     let after = Processes::of(lab.prefix(), "rome")?;
     all.push(format!(
@@ -109,32 +112,32 @@ fn peered(preset: &str) -> Result<Lab> {
     Ok(lab)
 }
 
-/// Pods asked for where they run.
-fn direct(lab: &Lab, count: usize, template: &Value) -> Result<Run> {
+/// Pods asked for where they run; and the CPU time of API servers, in seconds.
+fn direct(lab: &Lab, count: usize, template: &Value) -> Result<(Run, f64)> {
     let client = lab.client("milan")?;
-    lab.block_on(pods::run(&client, "direct", None, count, template, async || Ok(())))
-        .map(|(run, ())| run)
+    let before = Economy::of(lab)?;
+    lab.block_on(pods::run(&client, "direct", count, template, async || {
+        Ok(Economy::of(lab)?.since(&before).servers())
+    }))
 }
 
 /// Pods asked for in the other cluster; and what that cost.
 fn offloaded(lab: &Lab, count: usize, template: &Value) -> Result<(Run, Vec<String>)> {
     let (rome, milan) = (lab.client("rome")?, lab.client("milan")?);
     let before = Economy::of(lab)?;
-    let there = Some((&milan, NAMESPACE));
-    let (run, lines) =
-        lab.block_on(pods::run(&rome, NAMESPACE, there, count, template, async || {
-            let spent = Economy::of(lab)?.since(&before);
-            let mut lines = spent.lines(count);
-            let now = Processes::of(lab.prefix(), "rome")?;
-            lines.push(format!(
-                "virtual kubelet            {:>8.1} MB PSS with {count} pods",
-                kubelet(&now)?
-            ));
-            settle()?;
-            let took = pods::statuses(&rome, &milan, NAMESPACE, CHANGES).await?;
-            lines.push(format!("  later, one at a time     {}", usual_and_late(took)));
-            Ok(lines)
-        }))?;
+    let (run, lines) = lab.block_on(pods::run(&rome, NAMESPACE, count, template, async || {
+        let spent = Economy::of(lab)?.since(&before);
+        let mut lines = spent.lines(count);
+        let now = Processes::of(lab.prefix(), "rome")?;
+        lines.push(format!(
+            "virtual kubelet            {:>8.1} MB PSS with {count} pods",
+            kubelet(&now)?
+        ));
+        settle()?;
+        let took = pods::statuses(&rome, &milan, NAMESPACE, CHANGES).await?;
+        lines.push(format!("  status comes home in     {}", usual_and_late(took)));
+        Ok(lines)
+    }))?;
     Ok((run, lines))
 }
 
@@ -145,11 +148,6 @@ fn compared(what: &str, there: &[Run], away: &[Run]) -> Vec<String> {
         format!("{what:<14} {name:<11} {:>8.2} × ({away:.1} s against {there:.1} s)", away / there)
     };
     vec![line("ready", |run| run.ready), line("gone", |run| run.gone)]
-}
-
-fn latency(runs: &[Run]) -> String {
-    let late = runs.iter().flat_map(|run| run.latency.iter().copied()).collect();
-    format!("  status comes home in     {}", usual_and_late(late))
 }
 
 /// How long Services with endpoints take to be seen in the other cluster.

@@ -1,15 +1,15 @@
 //! Deployments and Services, watched from where a user looks and from where they run.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource, ResourceExt as _};
@@ -21,29 +21,25 @@ const LIMIT: Duration = Duration::from_mins(20);
 
 /// What one Deployment took.
 pub struct Run {
-    /// From its creation until every pod was Ready, as its user saw it.
+    /// From its creation until it said that every pod was Ready.
     pub ready: Duration,
     /// From its deletion until no pod was left, as its user saw it.
     pub gone: Duration,
-    /// For each pod, how much later its user knew it Ready than the cluster it ran in.
-    pub latency: Vec<Duration>,
 }
 
 /// Creates a Deployment, waits until all of it is Ready, looks around, deletes it, and waits until
 /// all of it is gone.
+///
+/// Whoever looks must not cost what is measured: until all is Ready nothing is watched but the
+/// Deployment, as `kubectl rollout status` does, and then no more than metadata.
 pub async fn run<T>(
     home: &Client,
     namespace: &str,
-    there: Option<(&Client, &str)>,
     count: usize,
     template: &Value,
     look: impl AsyncFnOnce() -> Result<T>,
 ) -> Result<(Run, T)> {
-    let mut seen = follow::<RemotePod>(home, namespace);
-    let mut remote = match there {
-        Some((client, namespace)) => follow::<RemotePod>(client, namespace),
-        None => futures::stream::pending().boxed(),
-    };
+    let mut seen = follow::<Deployment>(home, namespace);
     let deployments: Api<Deployment> = Api::namespaced(home.clone(), namespace);
     let deployment: Deployment = serde_json::from_value(json!({
         "metadata": {"name": "many"},
@@ -55,47 +51,41 @@ pub async fn run<T>(
     }))?;
     let start = Instant::now();
     deployments.create(&PostParams::default(), &deployment).await.context("create it")?;
-    let (mut here, mut far): (BTreeMap<String, Instant>, BTreeMap<String, Instant>) =
-        (BTreeMap::new(), BTreeMap::new());
+    let wanted = i32::try_from(count)?;
+    let is_ready = |it: &Deployment| {
+        it.status.as_ref().and_then(|status| status.ready_replicas) == Some(wanted)
+    };
     let work = async {
-        while here.len() < count {
-            let (event, known) = tokio::select! {
-                event = seen.next() => (event, &mut here),
-                event = remote.next() => (event, &mut far),
-            };
-            for pod in added(event)? {
-                if is_ready(&pod) {
-                    known.entry(pod.name_any()).or_insert_with(Instant::now);
-                }
-            }
-        }
+        while !added(seen.next().await)?.iter().any(is_ready) {}
         anyhow::Ok(())
     };
     tokio::time::timeout(LIMIT, work).await.context("pods do not become Ready")??;
     let ready = start.elapsed();
-    let latency = here
-        .iter()
-        .filter_map(|(name, late)| Some(late.saturating_duration_since(*far.get(name)?)))
-        .collect();
+    drop(seen);
     let looked = look().await?;
+    let mut seen = follow::<PartialObjectMeta<Pod>>(home, namespace);
+    let mut left = BTreeSet::new();
+    loop {
+        match seen.next().await.context("the watch ended")? {
+            Ok(Event::InitApply(pod)) => drop(left.insert(pod.name_any())),
+            Ok(Event::InitDone) => break,
+            Ok(_) | Err(_) => {}
+        }
+    }
+    ensure!(left.len() == count, "{} pods in place of {count}", left.len());
     let start = Instant::now();
     deployments.delete("many", &DeleteParams::background()).await.context("delete it")?;
     let work = async {
-        while !here.is_empty() {
-            tokio::select! {
-                event = seen.next() => match event {
-                    Some(Ok(Event::Delete(pod))) => { here.remove(&pod.name_any()); },
-                    // One that broke goes on by itself.
-                    Some(Ok(_) | Err(_)) => {}
-                    None => bail!("the watch ended"),
-                },
-                _ = remote.next() => {}
+        while !left.is_empty() {
+            // One that broke goes on by itself.
+            if let Ok(Event::Delete(pod)) = seen.next().await.context("the watch ended")? {
+                left.remove(&pod.name_any());
             }
         }
         anyhow::Ok(())
     };
     tokio::time::timeout(LIMIT, work).await.context("pods do not go")??;
-    Ok((Run { ready, gone: start.elapsed(), latency }, looked))
+    Ok((Run { ready, gone: start.elapsed() }, looked))
 }
 
 /// Creates Services with a slice of endpoints each, one after the other; how long it was until both
@@ -197,12 +187,4 @@ fn added<K>(event: Option<Result<Event<K>, watcher::Error>>) -> Result<Vec<K>> {
         Some(Ok(Event::Delete(_) | Event::Init | Event::InitDone) | Err(_)) => Ok(vec![]),
         None => bail!("the watch ended"),
     }
-}
-
-fn is_ready(pod: &RemotePod) -> bool {
-    let status = pod.status.value();
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    conditions
-        .into_iter()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }

@@ -1,5 +1,6 @@
 //! Clients of API servers: the one of the home cluster, and those of remote ones.
 
+mod concise;
 mod identity;
 mod lines;
 mod remote;
@@ -14,6 +15,7 @@ use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigEr
 use kube::{Client, Config};
 use tower::limit::RateLimitLayer;
 
+pub use self::concise::concise;
 pub use self::identity::{Identity, IdentityError};
 pub use self::remote::{Remote, RemoteClient, remote};
 use crate::args::ClientArgs;

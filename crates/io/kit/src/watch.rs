@@ -9,6 +9,8 @@
 //!
 //! Keys are only named once the store shows what they are named for.
 
+mod shelf;
+
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Display};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
@@ -23,6 +25,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch::{Receiver, channel};
 use tracing::{debug, warn};
 
+pub use self::shelf::Packing;
+use self::shelf::{Kept, Shelf};
 use crate::keyed::chain;
 use crate::retry::Backoff;
 
@@ -91,11 +95,9 @@ pub struct Ended;
 
 /// The objects of a watch as they are known now, without their `managedFields`; a clone is the same.
 pub struct Store<K> {
-    objects: Arc<RwLock<Objects<K>>>,
+    objects: Arc<RwLock<Shelf<K>>>,
     ready: Receiver<bool>,
 }
-
-type Objects<K> = HashMap<Key, Arc<K>>;
 
 impl<K> Clone for Store<K> {
     fn clone(&self) -> Self {
@@ -107,13 +109,19 @@ impl<K> Store<K> {
     /// The object with this key, if there is one.
     pub fn object(&self, key: &Key) -> Option<Arc<K>> {
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
-        objects.get(key).cloned()
+        objects.get(key)
     }
 
     /// All objects, in no order.
     pub fn objects(&self) -> Vec<Arc<K>> {
         let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
-        objects.values().cloned().collect()
+        objects.objects().collect()
+    }
+
+    /// The keys of all objects, in no order.
+    pub fn keys(&self) -> Vec<Key> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        objects.keys().cloned().collect()
     }
 
     /// Whether there was a whole list.
@@ -136,7 +144,7 @@ pub fn watch<K: Object>(
     api: Api<K>,
     config: watcher::Config,
 ) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
-    feed(kube::runtime::watcher(api, config).default_backoff(), |_| {})
+    feed(kube::runtime::watcher(api, config).default_backoff(), |_| {}, None)
 }
 
 /// The same, with waits of one's own choice after interruptions.
@@ -155,7 +163,19 @@ pub fn watch_trimmed<K: Object>(
     backoff: Backoff,
     trim: fn(&mut K),
 ) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
-    feed(kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 }), trim)
+    let events = kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 });
+    feed(events, trim, None)
+}
+
+/// The same, where the store keeps objects packed: an object is made anew whenever it is asked for.
+pub fn watch_packed<K: Object>(
+    api: Api<K>,
+    config: watcher::Config,
+    backoff: Backoff,
+    packing: Packing<K>,
+) -> (Store<K>, impl Stream<Item = Key> + Send + use<K>) {
+    let events = kube::runtime::watcher(api, config).backoff(Waits { backoff, failures: 0 });
+    feed(events, packing.trim, Some(packing))
 }
 
 /// The same watch for somebody who waits for its first list: that is what the API server has at hand.
@@ -189,12 +209,16 @@ impl kube::runtime::utils::Backoff for Waits {
 }
 
 /// Feeds a store from the events of a watch, and names the keys they touched.
-fn feed<K, S>(events: S, trim: fn(&mut K)) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
+fn feed<K, S>(
+    events: S,
+    trim: fn(&mut K),
+    packing: Option<Packing<K>>,
+) -> (Store<K>, impl Stream<Item = Key> + Send + use<K, S>)
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
     S: Stream<Item = watcher::Result<Event<K>>> + Send,
 {
-    let objects = Arc::<RwLock<Objects<K>>>::default();
+    let objects = Arc::new(RwLock::new(Shelf::new(packing)));
     let (tell_ready, ready) = channel(false);
     let mut writer = Writer { objects: Arc::clone(&objects), listed: HashMap::new() };
     let keys = events.filter_map(move |event| {
@@ -228,9 +252,9 @@ where
 
 /// Who writes to a store.
 struct Writer<K> {
-    objects: Arc<RwLock<Objects<K>>>,
+    objects: Arc<RwLock<Shelf<K>>>,
     /// What the list that is going on has shown.
-    listed: Objects<K>,
+    listed: HashMap<Key, Kept<K>>,
 }
 
 impl<K: ResourceExt> Writer<K> {
@@ -239,17 +263,12 @@ impl<K: ResourceExt> Writer<K> {
         match event {
             Event::Apply(object) => {
                 let key = Key::of(&object);
-                self.objects().insert(key.clone(), Arc::new(object));
+                self.objects().insert(key.clone(), object);
                 vec![key]
             }
             Event::Delete(object) => {
                 let key = Key::of(&object);
-                let mut objects = self.objects();
-                objects.remove(&key);
-                // What many objects took is given back when they are gone.
-                if objects.len() < objects.capacity() / 4 {
-                    objects.shrink_to_fit();
-                }
+                self.objects().remove(&key);
                 vec![key]
             }
             Event::Init => {
@@ -257,19 +276,21 @@ impl<K: ResourceExt> Writer<K> {
                 Vec::new()
             }
             Event::InitApply(object) => {
-                self.listed.insert(Key::of(&object), Arc::new(object));
+                let key = Key::of(&object);
+                let kept = self.objects().keep(object);
+                self.listed.insert(key, kept);
                 Vec::new()
             }
             Event::InitDone => {
                 let listed = std::mem::take(&mut self.listed);
                 let mut objects = self.objects();
-                let before = std::mem::replace(&mut *objects, listed);
+                let before = objects.replace(listed);
                 difference(&before, &objects)
             }
         }
     }
 
-    fn objects(&self) -> RwLockWriteGuard<'_, Objects<K>> {
+    fn objects(&self) -> RwLockWriteGuard<'_, Shelf<K>> {
         self.objects.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -286,15 +307,15 @@ fn is_expired(error: &watcher::Error) -> bool {
 }
 
 /// The keys of what came, changed or vanished between two lists.
-fn difference<K: ResourceExt>(before: &Objects<K>, after: &Objects<K>) -> Vec<Key> {
-    let is_as_before = |key: &Key, object: &K| {
-        let version = object.meta().resource_version.as_deref();
-        let earlier = before.get(key).and_then(|it| it.meta().resource_version.as_deref());
-        version.is_some() && version == earlier
+fn difference<K: ResourceExt>(before: &HashMap<Key, Kept<K>>, after: &Shelf<K>) -> Vec<Key> {
+    let version = |object: Option<Arc<K>>| object?.meta().resource_version.clone();
+    let is_as_before = |key: &Key| {
+        let earlier = before.get(key).and_then(|kept| version(after.whole(kept)));
+        earlier.is_some() && earlier == version(after.get(key))
     };
-    let changed = after.iter().filter(|(key, object)| !is_as_before(key, object));
-    let vanished = before.keys().filter(|key| !after.contains_key(key));
-    let mut touched: Vec<Key> = changed.map(|(key, _)| key).chain(vanished).cloned().collect();
+    let changed = after.keys().filter(|key| !is_as_before(key));
+    let vanished = before.keys().filter(|key| !after.has(key));
+    let mut touched: Vec<Key> = changed.chain(vanished).cloned().collect();
     touched.sort();
     touched
 }
@@ -361,7 +382,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_is_named_once_the_store_shows_why() {
         let events = [Event::Init, Event::InitApply(map("a", "1")), Event::InitDone];
-        let (store, keys) = feed(stream::iter(events.map(Ok)), |_| {});
+        let (store, keys) = feed(stream::iter(events.map(Ok)), |_| {}, None);
         assert!(store.wait_until_ready().now_or_never().is_none());
         let key = keys.boxed().next().await.unwrap();
         assert_eq!(store.object(&key).unwrap().metadata.resource_version.as_deref(), Some("1"));
@@ -373,7 +394,7 @@ mod tests {
         let mut object = map("a", "1");
         object.metadata.managed_fields = Some(vec![ManagedFieldsEntry::default()]);
         let events = [Event::Init, Event::InitApply(object), Event::InitDone];
-        let (store, keys) = feed(stream::iter(events.map(Ok)), |_| {});
+        let (store, keys) = feed(stream::iter(events.map(Ok)), |_| {}, None);
         let keys: Vec<Key> = keys.collect().await;
         assert_eq!(store.object(&keys[0]).unwrap().metadata.managed_fields, None);
     }
@@ -381,7 +402,7 @@ mod tests {
     #[tokio::test]
     async fn everybody_who_waits_for_the_first_list_is_woken() {
         let (send, events) = futures::channel::mpsc::unbounded();
-        let (store, keys) = feed(events, |_| {});
+        let (store, keys) = feed(events, |_| {}, None);
         let waiting: Vec<_> = (0..3)
             .map(|_| {
                 let store = store.clone();
@@ -403,7 +424,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_is_never_filled_says_so() {
-        let (store, keys) = feed(stream::iter([Ok(Event::<ConfigMap>::Init)]), |_| {});
+        let (store, keys) = feed(stream::iter([Ok(Event::<ConfigMap>::Init)]), |_| {}, None);
         assert_eq!(keys.count().await, 0);
         assert_eq!(store.wait_until_ready().await, Err(Ended));
     }
@@ -427,7 +448,7 @@ mod tests {
     impl Default for Shown {
         fn default() -> Self {
             let (send, events) = futures::channel::mpsc::unbounded();
-            let (_, keys) = feed(events, |_| {});
+            let (_, keys) = feed(events, |_| {}, None);
             Self { send, keys: keys.boxed() }
         }
     }

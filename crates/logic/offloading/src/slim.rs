@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use liqo_api::virtualkubelet::{PodPhase, ShadowPod, ShadowPodStatus};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// A ShadowPod.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SlimShadow {
     /// Name, labels and so on.
     pub metadata: ObjectMeta,
@@ -26,7 +26,7 @@ pub struct SlimShadow {
 }
 
 /// What is wanted.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SlimShadowSpec {
     /// The pod.
     pub pod: Packed,
@@ -40,7 +40,7 @@ impl SlimShadow {
 }
 
 /// The specification of a pod as text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Packed(Box<str>);
 
 impl Packed {
@@ -68,12 +68,14 @@ impl Packed {
 impl<'de> Deserialize<'de> for Packed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(Self(value.to_string().into()))
+        // A text is as it was written down here.
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        Ok(Self(text.into()))
     }
 }
 
 /// A Pod.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct SlimPod {
     /// Name, labels and so on.
     pub metadata: ObjectMeta,
@@ -83,7 +85,7 @@ pub struct SlimPod {
     status: SlimStatus,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SlimSpec {
     #[serde(default)]
@@ -92,12 +94,12 @@ struct SlimSpec {
     ephemeral_containers: Vec<SlimContainer>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct SlimContainer {
     name: Box<str>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct SlimStatus {
     #[serde(default)]
     phase: Option<PodPhase>,
@@ -179,6 +181,9 @@ mod tests {
         assert_eq!(shadow.phase(), PodPhase::Unknown);
         assert_eq!(shadow.spec.pod.unpack().unwrap(), serde_json::from_value(pod).unwrap());
         assert_eq!(SlimShadow::plural(&()), "shadowpods");
+        let text = serde_json::to_vec(&shadow).unwrap();
+        let again: SlimShadow = serde_json::from_slice(&text).unwrap();
+        assert_eq!(again.spec.pod, shadow.spec.pod, "written down and read again");
     }
 
     #[test]

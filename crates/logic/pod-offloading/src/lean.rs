@@ -13,8 +13,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube_core::Resource;
 use liqo_api::Time;
 use liqo_api::keys::{annotation, label};
-use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::tokens::Token;
@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for HomePodVisitor {
 }
 
 /// The little that is needed of a specification.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Glimpse {
     /// The service account that it runs with.
@@ -108,32 +108,32 @@ pub struct Glimpse {
     ephemeral_containers: Vec<Container>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Container {
     name: Box<str>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Volume {
     name: String,
     #[serde(default)]
     projected: Option<Projected>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Projected {
     #[serde(default)]
     sources: Option<Vec<Source>>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Source {
     #[serde(default)]
     service_account_token: Option<Projection>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Projection {
     path: String,
@@ -144,6 +144,23 @@ struct Projection {
 }
 
 impl HomePod {
+    /// As text that takes little room.
+    pub fn pack(&self) -> Option<Vec<u8>> {
+        let whole = self.whole.as_ref().map_or("", |whole| &whole.0);
+        pack([&text(&self.metadata)?, &text(&self.spec)?, whole, &self.status.0])
+    }
+
+    /// From that text.
+    pub fn unpack(packed: &[u8]) -> Option<Self> {
+        let [metadata, spec, whole, status] = unpack(packed)?;
+        Some(Self {
+            metadata: value(metadata)?,
+            spec: value(spec)?,
+            whole: (!whole.is_empty()).then(|| Json(whole.into())),
+            status: Json(status.into()),
+        })
+    }
+
     /// Drops what came along and is not needed.
     pub fn trim(&mut self) {
         self.spec.volumes.retain(|volume| volume.tokens().next().is_some());
@@ -220,7 +237,7 @@ pub struct RemotePod {
 }
 
 /// What is added to a specification while its pod runs.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Extras {
     #[serde(default)]
@@ -231,6 +248,18 @@ impl RemotePod {
     /// Whether a container was added to it while it ran.
     pub fn has_added(&self, name: &str) -> bool {
         self.spec.ephemeral_containers.iter().any(|container| &*container.name == name)
+    }
+
+    /// As text that takes little room.
+    pub fn pack(&self) -> Option<Vec<u8>> {
+        pack([&text(&self.metadata)?, &text(&self.spec)?, &self.status.0])
+    }
+
+    /// From that text.
+    pub fn unpack(packed: &[u8]) -> Option<Self> {
+        let [metadata, spec, status] = unpack(packed)?;
+        let status = Json(status.into());
+        Some(Self { metadata: value(metadata)?, spec: value(spec)?, status })
     }
 
     /// Drops what came along and is not needed.
@@ -253,6 +282,25 @@ impl RemotePod {
     pub fn is_leaving(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
+}
+
+/// Texts as one; none of them has a line break, because JSON needs none.
+fn pack<const N: usize>(parts: [&str; N]) -> Option<Vec<u8>> {
+    let is_one_line = parts.iter().all(|part| !part.contains('\n'));
+    is_one_line.then(|| parts.join("\n").into_bytes())
+}
+
+fn unpack<const N: usize>(packed: &[u8]) -> Option<[&str; N]> {
+    let parts: Vec<&str> = str::from_utf8(packed).ok()?.split('\n').collect();
+    parts.try_into().ok()
+}
+
+fn text(value: &impl Serialize) -> Option<String> {
+    serde_json::to_string(value).ok()
+}
+
+fn value<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
 }
 
 /// Drops from the metadata of a Secret with tokens what is not needed.
@@ -403,6 +451,26 @@ mod tests {
         let mut pod: HomePod = serde_json::from_str(&pod.to_string()).unwrap();
         pod.trim();
         pod
+    }
+
+    #[test]
+    fn a_pod_that_was_packed_is_the_same() {
+        let mut golden = crate::fixtures::golden_home();
+        let added = json!([{"name": "debugger", "image": "a"}]);
+        golden["spec"]["ephemeralContainers"] = added.clone();
+        golden["status"]["message"] = json!("first\nsecond");
+        let sent = read(&golden);
+        golden["metadata"]["labels"].as_object_mut().unwrap().remove("liqo.io/shadowPod");
+        for pod in [sent, read(&golden), HomePod::default()] {
+            let again = HomePod::unpack(&pod.pack().unwrap()).unwrap();
+            assert_eq!(format!("{again:?}"), format!("{pod:?}"));
+        }
+        let mut remote: RemotePod = serde_json::from_value(golden).unwrap();
+        remote.trim();
+        let again = RemotePod::unpack(&remote.pack().unwrap()).unwrap();
+        assert_eq!(format!("{again:?}"), format!("{remote:?}"));
+        assert!(again.has_added("debugger"));
+        assert!(HomePod::unpack(b"{}").is_none() && RemotePod::unpack(b"{}").is_none());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use liqo_api::keys::label;
 use liqo_api::names::ClusterId;
+use liqo_kit::client::concise;
 use liqo_kit::watch::{Ended, Key};
 use liqo_sharing::amounts::Amounts;
 use liqo_sharing::ledger::{Ledger, NodeShare, PodShare};
@@ -132,7 +133,8 @@ impl Monitor {
     pub async fn follow_pods(self: Arc<Self>, client: Client) {
         let selector = format!("{}!={}", label::SHADOW_POD, label::TRUE);
         let config = Config::default().labels(&selector).fields("status.phase=Running");
-        let mut events = watcher(Api::<Pod>::all(client), config).default_backoff().boxed();
+        let mut events =
+            watcher(Api::<Pod>::all(concise(&client)), config).default_backoff().boxed();
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
             match event {

@@ -39,7 +39,7 @@ pub(crate) struct Keeper {
     pub kernel: Kernel,
     pub settings: Settings,
     pub endpoints: Store<TunnelEndpoint>,
-    /// All pods of the cluster.
+    /// The pods of the cluster that are somewhere in it.
     pub pods: Store<Pod>,
     pub events: Events,
     /// Whether somebody touched what is ours in the kernel since it was looked at.

@@ -8,6 +8,21 @@ use kube::ResourceExt as _;
 use liqo_api::keys::{annotation, component, label};
 use liqo_fabric::node::{Neighbour, Place};
 
+/// The phases of pods that have ended.
+const ENDED: [&str; 2] = ["Succeeded", "Failed"];
+
+/// Which labels a pod that has a [`place`] may not have.
+pub(crate) fn labels() -> String {
+    format!("!{}", label::SHADOW_POD)
+}
+
+/// What is so of each pod that has a [`place`]: of the others, whose changes are most of all, an API
+/// server need not tell.
+pub(crate) fn fields() -> String {
+    let has_ended = ENDED.map(|phase| format!("status.phase!={phase}"));
+    format!("status.podIP!=,{}", has_ended.join(","))
+}
+
 /// Forgets what nobody reads.
 pub(crate) fn trim(pod: &mut Pod) {
     pod.spec = None;
@@ -30,7 +45,7 @@ pub(crate) fn trim(pod: &mut Pod) {
 /// Where a pod is; nothing for one that has no address, has ended, or runs in another cluster.
 pub(crate) fn place(pod: &Pod) -> Option<Place> {
     let status = pod.status.as_ref()?;
-    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let has_ended = status.phase.as_deref().is_some_and(|phase| ENDED.contains(&phase));
     if has_ended || pod.labels().contains_key(label::SHADOW_POD) {
         return None;
     }
@@ -82,6 +97,12 @@ mod tests {
         assert!(place(&pod("Running", &json!({}))).is_some());
         assert!(place(&pod("Succeeded", &json!({}))).is_none());
         assert!(place(&pod("Running", &json!({ "liqo.io/shadowPod": "true" }))).is_none());
+    }
+
+    #[test]
+    fn only_pods_that_may_have_a_place_are_asked_for() {
+        assert_eq!(labels(), "!liqo.io/shadowPod");
+        assert_eq!(fields(), "status.podIP!=,status.phase!=Succeeded,status.phase!=Failed");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use liqo_fabric::mtu;
 use liqo_fabric::node::Settings;
 use liqo_fabric::owned::Scope;
 use liqo_fabric::peer::Ground;
-use liqo_kit::client::Manners;
+use liqo_kit::client::{Manners, concise};
 use liqo_kit::events::Events;
 use liqo_kit::keyed::Queue;
 use liqo_kit::retry::Backoff;
@@ -133,8 +133,9 @@ async fn keeper(
     let settings = settings(&kernel, args).await?;
     let (endpoints, keys) = watch(Api::all(client.clone()), Config::default());
     tasks.spawn("tunnels", drain(keys, touch.clone()));
-    let everywhere = Api::all(client.clone());
-    let (pods, keys) = watch_trimmed(everywhere, Config::default(), Backoff::default(), lean::trim);
+    let everywhere = Api::all(concise(&client));
+    let placed = Config::default().labels(&lean::labels()).fields(&lean::fields());
+    let (pods, keys) = watch_trimmed(everywhere, placed, Backoff::default(), lean::trim);
     let own = Key::namespaced(&args.pod_namespace, &args.pod_name);
     tasks.spawn("pods", follow_pods(keys, pods.clone(), own, touch.clone()));
     Ok(Keeper {

@@ -30,7 +30,7 @@ use liqo_kit::keyed::Queue;
 use liqo_kit::metrics::Metrics;
 use liqo_kit::service::{self, Service};
 use liqo_kit::tasks::Tasks;
-use liqo_kit::watch::{Key, Store, watch_trimmed};
+use liqo_kit::watch::{Key, Packing, Store, watch_packed};
 use liqo_pod_offloading::lean::HomePod;
 use liqo_reflection::{Place, ServiceAccounts};
 use liqo_virtual_node::Settings;
@@ -113,7 +113,8 @@ pub async fn serve(process: Process, args: &Args) -> Result<(), Error> {
     info!(node = settings.name, cluster = %settings.provider, "Showing");
     let on_node = Config::default().fields(&format!("spec.nodeName={}", settings.name));
     let pods = Api::all(client.clone());
-    let (pods, touched_pods) = watch_trimmed(pods, on_node, BACKOFF, HomePod::trim);
+    let packing = Packing { trim: HomePod::trim, pack: HomePod::pack, unpack: HomePod::unpack };
+    let (pods, touched_pods) = watch_packed(pods, on_node, BACKOFF, packing);
     let (notice, noticing) = watch::channel(());
     let touched_pods = noticed(touched_pods, notice);
     let (sources, touched) =
@@ -219,7 +220,7 @@ impl Reflection<'_> {
             None
         } else {
             let ground = Ground {
-                home: client.clone(),
+                home: client::concise(client),
                 store,
                 namespaces,
                 addresses: Arc::clone(&scope.addresses),

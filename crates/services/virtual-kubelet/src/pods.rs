@@ -84,7 +84,7 @@ pub(crate) struct Pods {
     token_events: Events,
     /// What is known of the other side, by namespace here.
     sides: Mutex<HashMap<String, Arc<Side>>>,
-    memory: Mutex<HashMap<Key, Memory>>,
+    memory: Mutex<HashMap<Key, Box<Memory>>>,
     clock: Clock,
     told: Mutex<Told>,
     touch: mpsc::Sender<Touch<Key>>,
@@ -140,8 +140,8 @@ impl Pods {
     async fn follow_namespaces(&self) {
         let mut namespaces = self.ground.namespaces.clone();
         while namespaces.changed().await {
-            for pod in self.ground.store.objects() {
-                let _ = self.touch.send(Key::of(&*pod).into()).await;
+            for key in self.ground.store.keys() {
+                let _ = self.touch.send(key.into()).await;
             }
         }
     }
@@ -250,7 +250,7 @@ impl Pods {
         change(self.memories().entry(key.clone()).or_default())
     }
 
-    fn memories(&self) -> MutexGuard<'_, HashMap<Key, Memory>> {
+    fn memories(&self) -> MutexGuard<'_, HashMap<Key, Box<Memory>>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::api::{PartialObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use liqo_admission::shadow_pod::presumption;
 use liqo_api::keys::{label, manager};
 use liqo_api::virtualkubelet::{PodPhase, ShadowPod};
+use liqo_kit::client::concise;
 use liqo_kit::courtesy::Courtesy;
 use liqo_kit::keyed::Next;
 use liqo_kit::retry::or_gone;
@@ -37,6 +38,11 @@ const PENDING: Duration = Duration::from_secs(30);
 /// How many phases that may still change are reported at once, and how long it takes until one more is:
 /// when a thousand pods start, the API server has other things to do.
 const REPORTS: (u32, Duration) = (50, Duration::from_millis(200));
+/// How many pods are made at once, and how long it takes until one more is, when few are.
+const FEW: (u32, Duration) = (20, Duration::from_millis(500));
+/// How long it has to be quiet after many were made, before phases that may still change are reported,
+/// and how long that waits at the most.
+const QUIET: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(1));
 /// How often it is asked whether there is room for a pod by now.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 /// How long a reason is not written again that somebody has wiped out.
@@ -45,10 +51,12 @@ const SILENCE: Duration = Duration::from_mins(5);
 /// The controller of ShadowPods.
 pub struct ShadowPods {
     world: World,
+    /// For writes of which little is sent back.
+    writer: Client,
     /// What consumers may use, if that is enforced.
     quota: Option<Arc<Quota>>,
     memory: Mutex<HashMap<Key, Memory>>,
-    reports: Mutex<Courtesy>,
+    reports: Mutex<Reports>,
 }
 
 /// What is remembered of a ShadowPod.
@@ -68,8 +76,8 @@ struct Memory {
 impl ShadowPods {
     /// The controller, with what it needs.
     pub fn new(world: World, quota: Option<Arc<Quota>>) -> Self {
-        let reports = Mutex::new(Courtesy::new(REPORTS.0, REPORTS.1));
-        Self { world, quota, memory: Mutex::default(), reports }
+        let (memory, reports) = (Mutex::default(), Mutex::new(Reports::new(REPORTS)));
+        Self { writer: concise(&world.client), world, quota, memory, reports }
     }
 
     /// Brings a ShadowPod one step on.
@@ -119,7 +127,7 @@ impl ShadowPods {
             self.tell(key, shadow, Some(&why)).await?;
             return Ok(Next::RequeueAfter(ASK_AGAIN));
         }
-        let pods: Api<Pod> = Api::namespaced(self.world.client.clone(), namespace(key));
+        let pods: Api<Pod> = Api::namespaced(self.writer.clone(), namespace(key));
         let params = PostParams {
             field_manager: Some(manager::SHADOW_POD.to_owned()),
             ..PostParams::default()
@@ -128,6 +136,7 @@ impl ShadowPods {
         let error = match terse::create(&pods, &params, &pod).await {
             Ok(_) => {
                 debug!(pod = %key, "Pod made");
+                self.reports().note_made(Instant::now());
                 self.remember(key, shadow, |memory| memory.names = Some(digest(shadow)));
                 self.tell(key, shadow, None).await?;
                 return Ok(Next::AwaitChange);
@@ -217,11 +226,11 @@ impl ShadowPods {
             memory.phase.take_if(|(seen, _)| *seen != phase);
             memory.phase.get_or_insert((phase, now)).1
         });
-        if let Some(wait) = wait(phase, since, &mut self.reports(), now) {
+        if let Some(wait) = self.reports().wait(phase, since, now) {
             return Ok(Next::RequeueAfter(wait));
         }
         let change = json!({ "metadata": { "uid": shadow.uid() }, "status": { "phase": phase } });
-        let api: Api<ShadowPod> = Api::namespaced(self.world.client.clone(), namespace(key));
+        let api: Api<ShadowPod> = Api::namespaced(self.writer.clone(), namespace(key));
         let change = Patch::Merge(change);
         let patched = terse::patch_status(&api, &key.name, &params(), &change).await;
         or_gone(patched).map_err(Error::request("report the phase of a pod"))?;
@@ -295,7 +304,7 @@ impl ShadowPods {
         change(memory)
     }
 
-    fn reports(&self) -> MutexGuard<'_, Courtesy> {
+    fn reports(&self) -> MutexGuard<'_, Reports> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -304,19 +313,43 @@ impl ShadowPods {
     }
 }
 
-/// How long a phase is not reported yet that a Pod has been in for a while; nothing when it is its turn.
-fn wait(phase: PodPhase, since: Instant, reports: &mut Courtesy, now: Instant) -> Option<Duration> {
-    // How a pod has ended must not be forgotten; how it is now, its Pod tells as well.
-    let lasts = match phase {
-        PodPhase::Pending => PENDING,
-        PodPhase::Running => RUNNING,
-        PodPhase::Succeeded | PodPhase::Failed | PodPhase::Unknown => return None,
-    };
-    let left = lasts.saturating_sub(now.duration_since(since));
-    if !left.is_zero() {
-        return Some(left);
+/// When phases are reported that nobody waits for.
+struct Reports {
+    pace: Courtesy,
+    made: Courtesy,
+    /// Until when the API server has other things to do.
+    busy: Option<Instant>,
+}
+
+impl Reports {
+    const fn new((burst, pause): (u32, Duration)) -> Self {
+        Self { pace: Courtesy::new(burst, pause), made: Courtesy::new(FEW.0, FEW.1), busy: None }
     }
-    (!reports.has_room(now)).then_some(RUNNING)
+
+    /// Notes that a pod was made.
+    fn note_made(&mut self, now: Instant) {
+        if !self.made.has_room(now) {
+            self.busy = Some(now + QUIET.0);
+        }
+    }
+
+    /// How long a phase is not reported yet that a Pod has been in for a while; nothing when it is
+    /// its turn.
+    fn wait(&mut self, phase: PodPhase, since: Instant, now: Instant) -> Option<Duration> {
+        // How a pod has ended must not be forgotten; how it is now, its Pod tells as well.
+        let lasts = match phase {
+            PodPhase::Pending => PENDING,
+            PodPhase::Running => RUNNING,
+            PodPhase::Succeeded | PodPhase::Failed | PodPhase::Unknown => return None,
+        };
+        let passed = now.duration_since(since);
+        let left = lasts.saturating_sub(passed);
+        if !left.is_zero() {
+            return Some(left);
+        }
+        let is_busy = self.busy.is_some_and(|until| now < until) && passed < QUIET.1;
+        (is_busy || !self.pace.has_room(now)).then_some(RUNNING)
+    }
 }
 
 fn taken(key: &Key) -> Error {
@@ -347,8 +380,8 @@ mod tests {
 
     #[test]
     fn a_phase_is_reported_when_it_lasts() {
-        let (mut reports, start) = (Courtesy::new(1, Duration::from_secs(1)), Instant::now());
-        let mut wait = |phase, passed| wait(phase, start, &mut reports, start + passed);
+        let (mut reports, start) = (Reports::new((1, Duration::from_secs(1))), Instant::now());
+        let mut wait = |phase, passed| reports.wait(phase, start, start + passed);
         assert_eq!(wait(PodPhase::Running, RUNNING / 5), Some(RUNNING * 4 / 5));
         assert_eq!(wait(PodPhase::Pending, RUNNING), Some(PENDING.saturating_sub(RUNNING)));
         assert_eq!(wait(PodPhase::Running, RUNNING), None);
@@ -356,14 +389,29 @@ mod tests {
 
     #[test]
     fn of_many_that_run_some_wait_and_none_that_has_ended() {
-        let (mut reports, start) = (Courtesy::new(2, Duration::from_secs(1)), Instant::now());
+        let (mut reports, start) = (Reports::new((2, Duration::from_secs(1))), Instant::now());
         let now = start + PENDING;
-        let mut wait = |phase, now| wait(phase, start, &mut reports, now);
+        let mut wait = |phase, now| reports.wait(phase, start, now);
         assert_eq!(wait(PodPhase::Running, now), None);
         assert_eq!(wait(PodPhase::Pending, now), None);
         assert_eq!(wait(PodPhase::Running, now), Some(RUNNING));
         assert_eq!(wait(PodPhase::Failed, now), None);
         assert_eq!(wait(PodPhase::Succeeded, now), None);
         assert_eq!(wait(PodPhase::Running, now + RUNNING), None, "its turn has come");
+    }
+
+    #[test]
+    fn while_many_are_made_those_that_run_wait_but_not_for_ever() {
+        let (mut reports, start) = (Reports::new(REPORTS), Instant::now());
+        let later = start + RUNNING;
+        (0..FEW.0).for_each(|_| reports.note_made(later));
+        assert_eq!(reports.wait(PodPhase::Running, start, later), None, "few do not matter");
+        reports.note_made(later);
+        assert_eq!(reports.wait(PodPhase::Running, start, later), Some(RUNNING));
+        assert_eq!(reports.wait(PodPhase::Failed, start, later), None);
+        assert_eq!(reports.wait(PodPhase::Running, start, later + QUIET.0), None, "it is quiet");
+        let late = start + QUIET.1;
+        (0..=FEW.0).for_each(|_| reports.note_made(late));
+        assert_eq!(reports.wait(PodPhase::Running, start, late), None);
     }
 }

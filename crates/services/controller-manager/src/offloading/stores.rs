@@ -13,8 +13,9 @@ use kube::{Api, Client};
 use liqo_api::keys::{annotation, label};
 use liqo_api::offloading::NamespaceOffloading;
 use liqo_api::virtualkubelet::ShadowEndpointSlice;
+use liqo_kit::client::concise;
 use liqo_kit::retry::Backoff;
-use liqo_kit::watch::{Ended, Store, watch, watch_trimmed};
+use liqo_kit::watch::{Ended, Packing, Store, watch, watch_packed, watch_trimmed};
 use liqo_offloading::slim::{SlimPod, SlimShadow};
 
 use crate::world::Keys;
@@ -67,9 +68,18 @@ impl Stores {
             watch_trimmed(Api::all(all()), Config::default(), Backoff::default(), trim_namespace);
         let (bindings, touched_bindings) =
             watch(Api::all(all()), Config::default().labels(label::REMOTE_CLUSTER_ID));
-        let (shadows, touched_shadows) = watch(Api::all(all()), Config::default());
-        let (pods, touched_pods) =
-            watch(Api::all(all()), marked(label::MANAGED_BY, label::MANAGED_BY_SHADOW_POD));
+        let (shadows, touched_shadows) = watch_packed(
+            Api::all(all()),
+            Config::default(),
+            Backoff::default(),
+            Packing::json(|_: &mut SlimShadow| {}),
+        );
+        let (pods, touched_pods) = watch_packed(
+            Api::all(concise(client)),
+            marked(label::MANAGED_BY, label::MANAGED_BY_SHADOW_POD),
+            Backoff::default(),
+            Packing::json(|_: &mut SlimPod| {}),
+        );
         let (shadow_slices, touched_shadow_slices) = watch(Api::all(all()), Config::default());
         let ours = label::MANAGED_BY_SHADOW_ENDPOINT_SLICE;
         let (slices, touched_slices) = watch(Api::all(all()), marked(label::MANAGED_BY, ours));

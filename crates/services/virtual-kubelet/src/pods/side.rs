@@ -7,11 +7,12 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::Config;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use liqo_api::keys::{label, object};
 use liqo_api::virtualkubelet::ShadowPod;
+use liqo_kit::client::concise;
 use liqo_kit::keyed::Touch;
-use liqo_kit::watch::{Key, Store, watch_trimmed};
+use liqo_kit::watch::{Key, Packing, Store, watch_packed};
 use liqo_pod_offloading::lean::{RemotePod, trim_secret, trim_shadow};
 use liqo_pod_offloading::tokens;
 use liqo_reflection::{Place, ServiceAccounts};
@@ -84,26 +85,27 @@ impl Pods {
 
     async fn follow(&self, scope: &Scope, client: Client) {
         let place = &scope.place;
+        let client = concise(&client);
         let api = || (client.clone(), &place.remote_namespace);
         let config = |labels: &str| Config::default().labels(labels).timeout(WATCH);
         let ours = place.selector();
         let made = format!("{ours},{}={}", label::MANAGED_BY, label::MANAGED_BY_SHADOW_POD);
         let (cluster, namespace) = api();
-        let (shadows, shadow_keys) = watch_trimmed(
+        let (shadows, shadow_keys) = watch_packed(
             Api::namespaced(cluster, namespace),
             config(&ours),
             BACKOFF,
-            |shadow: &mut PartialObjectMeta<ShadowPod>| {
+            Packing::json(|shadow: &mut PartialObjectMeta<ShadowPod>| {
                 shadow.types = None;
                 trim_shadow(&mut shadow.metadata);
-            },
+            }),
         );
         let (cluster, namespace) = api();
-        let (pods, pod_keys) = watch_trimmed(
+        let (pods, pod_keys) = watch_packed(
             Api::namespaced(cluster, namespace),
             config(&made),
             BACKOFF,
-            RemotePod::trim,
+            Packing { trim: RemotePod::trim, pack: RemotePod::pack, unpack: RemotePod::unpack },
         );
         let mut names = vec![
             shadow_keys.map(|key| Touch::from(key.name)).boxed(),
@@ -111,14 +113,14 @@ impl Pods {
         ];
         let secrets = (place.service_accounts == ServiceAccounts::TokenApi).then(|| {
             let (cluster, namespace) = api();
-            let (secrets, keys) = watch_trimmed(
+            let (secrets, keys) = watch_packed(
                 Api::namespaced(cluster, namespace),
                 config(&tokens::selector(place)),
                 BACKOFF,
-                |secret: &mut PartialObjectMeta<Secret>| {
+                Packing::json(|secret: &mut PartialObjectMeta<Secret>| {
                     secret.types = None;
                     trim_secret(&mut secret.metadata);
-                },
+                }),
             );
             names.push(keys.map(|key| Touch::from(pod_of(&key.name))).boxed());
             secrets
@@ -149,13 +151,12 @@ impl Pods {
             return;
         }
         debug!(namespace = side.place.home_namespace, "Pods there are known");
-        let here = self.ground.store.objects();
-        let here =
-            here.iter().filter(|pod| pod.namespace().as_ref() == Some(&side.place.home_namespace));
-        let mut names: Vec<String> = here.map(|pod| pod.name_any()).collect();
-        names.extend(side.shadows.objects().iter().map(|shadow| shadow.name_any()));
-        let secrets = side.secrets.iter().flat_map(Store::objects);
-        names.extend(secrets.map(|secret| pod_of(&secret.name_any())));
+        let here = self.ground.store.keys().into_iter();
+        let here = here.filter(|key| key.namespace.as_ref() == Some(&side.place.home_namespace));
+        let mut names: Vec<String> = here.map(|key| key.name).collect();
+        names.extend(side.shadows.keys().into_iter().map(|key| key.name));
+        let secrets = side.secrets.iter().flat_map(Store::keys);
+        names.extend(secrets.map(|key| pod_of(&key.name)));
         for name in names {
             self.touch(side, name.into()).await;
         }

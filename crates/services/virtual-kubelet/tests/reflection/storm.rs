@@ -17,8 +17,10 @@ use crate::world::{World, make};
 
 const ROUNDS: usize = 4;
 const PODS: usize = 8;
-const OBJECTS: usize = 500;
+const OBJECTS: usize = 5_000;
 const LIMIT: Duration = Duration::from_mins(1);
+/// What thousands of objects may take on a machine that is busy with other tests.
+const LONG: Duration = Duration::from_mins(5);
 
 #[tokio::test]
 async fn whatever_breaks_in_the_end_both_clusters_agree() {
@@ -68,7 +70,6 @@ async fn whatever_breaks_in_the_end_both_clusters_agree() {
     }
 }
 
-/// With 5,000 it is the same, and takes ten times as long.
 #[tokio::test]
 async fn many_objects_that_come_at_once_are_all_there_and_all_go() {
     let world = World::make().await;
@@ -99,7 +100,7 @@ async fn become_copies(there: &Api<ConfigMap>, number: usize) {
             ticks.tick().await;
         }
     };
-    timeout(LIMIT, counted).await.unwrap();
+    timeout(LONG, counted).await.unwrap();
 }
 
 async fn running(world: &World) -> usize {
