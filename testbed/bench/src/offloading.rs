@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use liqo_testkit::Lab;
+use anyhow::{Result, ensure};
+use liqo_testkit::{Lab, eventually};
 use serde_json::{Value, json};
 
 use crate::economy::Economy;
@@ -19,6 +19,8 @@ const ROUNDS: usize = 3;
 const MANY: usize = 2_000;
 /// How many statuses are changed when all pods are there.
 const CHANGES: u32 = 100;
+/// How long what pods leave may take to go.
+const CLEAN: Duration = Duration::from_mins(10);
 /// How many Services are looked for in the other cluster.
 const SERVICES: usize = 100;
 
@@ -138,6 +140,12 @@ fn offloaded(lab: &Lab, count: usize, template: &Value) -> Result<(Run, Vec<Stri
         lines.push(format!("  status comes home in     {}", usual_and_late(took)));
         Ok(lines)
     }))?;
+    // What is still cleaned up must not cost whoever is measured next.
+    eventually(CLEAN, "tokens of pods that are gone go as well", || {
+        let left = lab.kubectl("milan", &format!("get secrets -n {NAMESPACE} -o name"))?;
+        ensure!(left.is_empty(), "{} are left", left.lines().count());
+        Ok::<_, anyhow::Error>(())
+    })?;
     Ok((run, lines))
 }
 
