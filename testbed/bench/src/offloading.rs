@@ -76,6 +76,7 @@ pub fn fake(count: usize) -> Result<Vec<String>> {
     }
     let mut all = compared(&format!("{count} fake pods"), &there, &away);
     all.append(&mut lines);
+    all.extend(bare(&lab, count, rounds, template)?);
     let after = Processes::of(lab.prefix(), "rome")?;
     all.push(format!(
         "virtual kubelet            {:>8.1} MB PSS before, {:.1} when they were gone",
@@ -90,6 +91,20 @@ pub fn fake(count: usize) -> Result<Vec<String>> {
     all.push(format!("  idle                     {:>8.2} % of a core", percent(used, wall)));
     all.extend(services(&lab)?);
     Ok(all)
+}
+
+/// The same pods without tokens of service accounts: a kubelet would ask for one where pods are asked for
+/// directly, but nobody does for a node that only pretends, so only then do both ways mean the same.
+fn bare(lab: &Lab, count: usize, rounds: usize, mut template: Value) -> Result<Vec<String>> {
+    template["automountServiceAccountToken"] = json!(false);
+    let (mut there, mut away) = (vec![], vec![]);
+    for _ in 0..rounds {
+        there.push(direct(lab, count, &template)?.0);
+        settle()?;
+        away.push(offloaded(lab, count, &template)?.0);
+        settle()?;
+    }
+    Ok(compared("without tokens", &there, &away))
 }
 
 /// Two clusters that share a namespace, all of whose pods go to milan.

@@ -193,6 +193,20 @@ pub fn secret(pod: &HomePod, place: &Place, tokens: &[Issued]) -> Secret {
     }
 }
 
+/// The same Secret for an API server that has none of this name, with its tokens as they are: as `data`
+/// they would be a third longer.
+pub fn in_plain(secret: &Secret) -> Secret {
+    let text = |(key, bytes): (&String, &ByteString)| {
+        let text = String::from_utf8(bytes.0.clone()).ok()?;
+        Some((key.clone(), text))
+    };
+    let texts: Option<_> = secret.data.iter().flatten().map(text).collect();
+    match texts {
+        Some(texts) => Secret { string_data: Some(texts), data: None, ..secret.clone() },
+        None => secret.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +244,20 @@ mod tests {
         assert_eq!(renewal, "1970-01-01T00:48:06Z");
         assert_eq!(secret.data.unwrap()["kube-api-access-wrcb8-3c469e"].0, b"hush");
         assert_eq!(secret.immutable, Some(false));
+    }
+
+    #[test]
+    fn a_new_secret_is_sent_in_plain_and_is_the_same() {
+        let pod = home_pod();
+        let secret = secret(&pod, &place(), &[token(&pod, 3607, 3607)]);
+        let plain = in_plain(&secret);
+        assert_eq!(plain.data, None);
+        assert_eq!(plain.string_data.unwrap()["kube-api-access-wrcb8-3c469e"], "hush");
+        assert_eq!(plain.metadata, secret.metadata);
+        assert_eq!((plain.type_, plain.immutable), (secret.type_.clone(), secret.immutable));
+        let bytes =
+            Secret { data: Some([("a".to_owned(), ByteString(vec![0xff]))].into()), ..secret };
+        assert_eq!(in_plain(&bytes), bytes, "what is no text stays as it is");
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! Pods here are watched once for all namespaces; what is there, namespace by namespace, as far as
 //! a [`side`] is known. All that is decided is decided in `liqo-pod-offloading`; what is done is done
 //! in [`hands`], [`additions`] and [`tokens`], and what is remembered between two looks is in [`memory`].
-//! What the other cluster warns of comes home by a way of its own, [`warnings`].
+//! What the other cluster warns of comes home by a way of its own, [`warnings`]; pods there that have
+//! no node yet are looked at when they are missed, [`waiting`].
 
 mod additions;
 pub(crate) mod entrance;
@@ -19,6 +20,7 @@ mod hands;
 mod memory;
 mod side;
 mod tokens;
+mod waiting;
 mod warnings;
 
 use std::collections::HashMap;
@@ -173,7 +175,7 @@ impl Pods {
 
     async fn act(&self, scene: &Scene<'_>) -> Result<Next, Error> {
         let mut offloads = false;
-        let mut again = scene.again;
+        let mut again = earlier(scene.again, self.miss(scene));
         for action in scene.decide() {
             match (action, scene.home.as_deref(), &scene.side) {
                 (Action::Offload, Some(home), Some(side)) => {

@@ -25,6 +25,8 @@ mod storm;
 mod tokens;
 #[path = "reflection/translation.rs"]
 mod translation;
+#[path = "reflection/waiting.rs"]
+mod waiting;
 #[path = "reflection/warnings.rs"]
 mod warnings;
 #[path = "reflection/world.rs"]

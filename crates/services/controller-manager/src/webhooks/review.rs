@@ -6,10 +6,11 @@ use axum::body::Bytes;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use kube::Resource;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+use kube::core::TypeMeta;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use liqo_admission::Verdict;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tracing::{debug, info, warn};
 
 /// What is answered.
@@ -22,6 +23,23 @@ pub(super) enum Answer<K> {
     Unknown(u16, String),
 }
 
+/// What an API server asks. The type of this name that kube has reads everything twice, because it takes
+/// the kind of the review from among its other fields.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound = "K: DeserializeOwned")]
+struct Review<K: Resource> {
+    api_version: String,
+    kind: String,
+    request: Option<AdmissionRequest<K>>,
+}
+
+impl<K: Resource> Review<K> {
+    fn into_request(self) -> Option<AdmissionRequest<K>> {
+        let types = TypeMeta { api_version: self.api_version, kind: self.kind };
+        self.request.map(|request| AdmissionRequest { types, ..request })
+    }
+}
+
 /// Answers a review with what `judge` says.
 pub(super) async fn answer<K, F>(
     body: Bytes,
@@ -31,16 +49,15 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
     F: Future<Output = Answer<K>>,
 {
-    let review: AdmissionReview<K> = match serde_json::from_slice(&body) {
-        Ok(review) => review,
+    let request = match serde_json::from_slice::<Review<K>>(&body) {
+        Ok(review) => review.into_request(),
         Err(error) => {
             warn!(kind = %K::kind(&()), %error, "Review not understood");
             return (StatusCode::BAD_REQUEST, format!("not a review: {error}\n")).into_response();
         }
     };
-    let request: AdmissionRequest<K> = match review.try_into() {
-        Ok(request) => request,
-        Err(_) => return (StatusCode::BAD_REQUEST, "a review without a request\n").into_response(),
+    let Some(request) = request else {
+        return (StatusCode::BAD_REQUEST, "a review without a request\n").into_response();
     };
     let mut response = AdmissionResponse::from(&request);
     let subject = format!(

@@ -32,6 +32,8 @@ pub(super) struct Memory {
     pub(super) status: Option<(u64, u64)>,
     /// The pod there whose status came home last, by its UID and version.
     pub(super) mirrored: Option<(Option<String>, Option<String>)>,
+    /// Since when the pod there is missed.
+    pub(super) missed: Option<Instant>,
     /// The pod here that was let go, by its UID.
     pub(super) finished: Option<String>,
     /// Until when a change of its status waits for the next one.

@@ -20,8 +20,13 @@ use tokio::sync::watch::Receiver;
 use tracing::debug;
 
 use super::Pods;
+use super::waiting::{PLACED, Waiting};
 use crate::reflection::Scope;
 use crate::reflection::link::{BACKOFF, WATCH};
+
+/// How pods there are kept.
+pub(super) const PACKING: Packing<RemotePod> =
+    Packing { trim: RemotePod::trim, pack: RemotePod::pack, unpack: RemotePod::unpack };
 
 /// A namespace of the other cluster.
 pub(super) struct Side {
@@ -31,7 +36,10 @@ pub(super) struct Side {
     pub(super) client: Client,
     answers: Receiver<bool>,
     shadows: Store<PartialObjectMeta<ShadowPod>>,
+    /// Pods that have a node.
     pods: Store<RemotePod>,
+    /// Pods that have none.
+    pub(super) waiting: Waiting,
     secrets: Option<Store<PartialObjectMeta<Secret>>>,
 }
 
@@ -54,7 +62,8 @@ impl Side {
 
     /// The pod that was made of it.
     pub(super) fn pod(&self, name: &str) -> Option<Arc<RemotePod>> {
-        self.pods.object(&self.key(name))
+        let key = self.key(name);
+        self.pods.object(&key).or_else(|| self.waiting.pod(&key))
     }
 
     /// The Secret with the tokens of a pod.
@@ -103,9 +112,9 @@ impl Pods {
         let (cluster, namespace) = api();
         let (pods, pod_keys) = watch_packed(
             Api::namespaced(cluster, namespace),
-            config(&made),
+            config(&made).fields(PLACED),
             BACKOFF,
-            Packing { trim: RemotePod::trim, pack: RemotePod::pack, unpack: RemotePod::unpack },
+            PACKING,
         );
         let mut names = vec![
             shadow_keys.map(|key| Touch::from(key.name)).boxed(),
@@ -126,7 +135,8 @@ impl Pods {
             secrets
         });
         let (place, answers) = (Arc::clone(place), scope.link.answers.clone());
-        let side = Arc::new(Side { place, client, answers, shadows, pods, secrets });
+        let waiting = Waiting::new();
+        let side = Arc::new(Side { place, client, answers, shadows, pods, waiting, secrets });
         let _seat = Seat::take(self, &side);
         let mut names = stream::select_all(names);
         let forward = async {
@@ -134,7 +144,8 @@ impl Pods {
                 self.touch(&side, name).await;
             }
         };
-        tokio::join!(forward, self.announce(&side), self.pass_on(&side));
+        let waiting = self.watch_waiting(&side, config(&made));
+        tokio::join!(forward, waiting, self.announce(&side), self.pass_on(&side));
     }
 
     /// Has all pods looked at once all of a side is known.
@@ -162,7 +173,7 @@ impl Pods {
         }
     }
 
-    async fn touch(&self, side: &Side, touch: Touch<String>) {
+    pub(super) async fn touch(&self, side: &Side, touch: Touch<String>) {
         let Touch { key, is_urgent } = touch;
         let key = Key::namespaced(&side.place.home_namespace, key);
         // There is always somebody to hear it as long as pods are worked on.

@@ -91,7 +91,12 @@ impl Pods {
         };
         let pod = event.involved_object.name.as_deref().unwrap_or_default();
         let home = self.ground.store.object(&Key::namespaced(&side.place.home_namespace, pod));
-        let is_of_ours = side.pod(pod).is_some_and(|it| it.uid() == event.involved_object.uid);
+        let there = side.pod(pod);
+        if home.is_some() && there.is_none() {
+            // It may be one that no node has room for.
+            side.waiting.ask();
+        }
+        let is_of_ours = there.is_some_and(|it| it.uid() == event.involved_object.uid);
         let (Some(home), true) = (home, is_of_ours) else {
             return Ok((self.wait_for_pod(key, side), false));
         };

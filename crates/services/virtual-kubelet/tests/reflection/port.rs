@@ -24,7 +24,7 @@ async fn logs_of_a_pod_are_asked_of_the_cluster_where_it_runs() {
     let containers = json!([{"name": "main", "image": "demo"}]);
     let spec = json!({"nodeName": NODE, "containers": containers});
     make(&here, json!({"metadata": {"name": "web"}, "spec": spec})).await;
-    provider::start(&world, "web").await;
+    provider::make_wait(&world, "web").await;
 
     let asked = async {
         // Until it listens, it is not asked.

@@ -18,6 +18,9 @@ use tokio::task::JoinHandle;
 
 use crate::world::World;
 
+/// The node there.
+const THERE: &str = "milan-1";
+
 /// Waits for the ShadowPod of a pod.
 pub async fn shadow(world: &World, name: &str) -> ShadowPod {
     let shadows = world.there::<ShadowPod>();
@@ -31,10 +34,33 @@ pub async fn run(world: &World, name: &str, address: &str) -> Pod {
     pod
 }
 
-/// Makes the pod of a ShadowPod.
+/// Makes the pod of a ShadowPod, on a node.
 pub async fn start(world: &World, name: &str) -> Pod {
-    let pod = pod_of(&shadow(world, name).await);
+    let pod = placed(pod_of(&shadow(world, name).await));
     world.there::<Pod>().create(&PostParams::default(), &pod).await.unwrap()
+}
+
+/// Makes the pod of a ShadowPod, which no node takes.
+pub async fn make_wait(world: &World, name: &str) -> Pod {
+    let pod = pod_of(&shadow(world, name).await);
+    let pod = world.there::<Pod>().create(&PostParams::default(), &pod).await.unwrap();
+    let why = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
+    set_status(world, name, json!({ "conditions": [why] })).await;
+    pod
+}
+
+/// Gives a pod that waits a node, as a scheduler does.
+pub async fn place(world: &World, name: &str) {
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": THERE});
+    let binding = json!({"metadata": {"name": name}, "target": target});
+    let params = PostParams::default();
+    let pods = world.there::<Pod>();
+    let _: Value = pods.create_subresource("binding", name, &params, &binding).await.unwrap();
+}
+
+fn placed(mut pod: Pod) -> Pod {
+    pod.spec.as_mut().unwrap().node_name = Some(THERE.to_owned());
+    pod
 }
 
 fn pod_of(shadow: &ShadowPod) -> Pod {
@@ -124,7 +150,7 @@ async fn attend(
 ) -> kube::Result<()> {
     match (shadow, pod) {
         (Some(shadow), None) => {
-            let pod = pod_of(&shadow);
+            let pod = placed(pod_of(&shadow));
             let made = pods.create(&PostParams::default(), &pod).await;
             if !matches!(&made, Err(kube::Error::Api(status)) if status.code == 409) {
                 made?;
