@@ -163,7 +163,7 @@ impl Pods {
             field_manager: Some(manager::REFLECTION.to_owned()),
             ..PostParams::default()
         };
-        let plain = tokens::in_plain(secret);
+        let plain = Box::new(tokens::in_plain(secret));
         let refusal = match ask(what, terse::create(&secrets, &params, &plain)).await {
             Ok(made) => return Ok(Some(made)),
             Err(refusal) if refusal.code() == Some(409) => refusal,
