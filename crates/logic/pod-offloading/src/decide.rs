@@ -76,6 +76,17 @@ pub fn decide(home: Option<&HomePod>, there: There<'_>) -> Vec<Action> {
     }
 }
 
+/// Whether a pod ought to be seen there and is not: it has a ShadowPod, nobody says why none could be made
+/// of that, and it is not over.
+pub fn is_missed(home: Option<&HomePod>, there: There<'_>) -> bool {
+    let (Some(home), There::Known { shadow: Some(shadow), pod: None, .. }) = (home, there) else {
+        return false;
+    };
+    let is_over = matches!(phase(&home.status.value()), "Succeeded" | "Failed");
+    let is_wanted = !is_over && !home.is_leaving() && shadow.deletion_timestamp.is_none();
+    is_wanted && shadow::error(shadow).is_none()
+}
+
 /// A pod whose namespace does not extend.
 fn stranded(home: &HomePod) -> Vec<Action> {
     if home.is_leaving() {
@@ -186,6 +197,28 @@ mod tests {
         assert_eq!(decide(Some(&home_pod()), There::Unknown), []);
         assert_eq!(decide(Some(&leaving(home_pod())), There::Unknown), []);
         assert_eq!(decide(None, There::Unknown), []);
+    }
+
+    #[test]
+    fn a_pod_that_ought_to_be_there_is_missed() {
+        let (home, remote, place) = (home_pod(), running(), place());
+        let missed = |home: Option<&HomePod>, shadow: Option<&ObjectMeta>, pod| {
+            is_missed(home, There::Known { shadow, pod, place: &place })
+        };
+        let shadow = shadow_of(&home);
+        assert!(missed(Some(&home), Some(&shadow), None));
+        assert!(!missed(Some(&home), Some(&shadow), Some(&remote)), "it is there");
+        assert!(!missed(Some(&home), None, None), "nobody asked for it yet");
+        assert!(!missed(None, Some(&shadow), None), "nobody wants it any more");
+        assert!(!missed(Some(&leaving(home_pod())), Some(&shadow), None));
+        assert!(!is_missed(Some(&home), There::Nowhere) && !is_missed(Some(&home), There::Unknown));
+        let mut refused = shadow_of(&home);
+        let why = ("liqo.io/shadowpod-error".to_owned(), "no room".to_owned());
+        refused.annotations.get_or_insert_default().extend([why]);
+        assert!(!missed(Some(&home), Some(&refused), None), "it is said why there is none");
+        let mut over = home_pod();
+        over.status = Json::of(&json!({"phase": "Succeeded"}));
+        assert!(!missed(Some(&over), Some(&shadow), None), "it has come to its end");
     }
 
     #[test]

@@ -36,7 +36,7 @@ use liqo_kit::events::{Events, Note};
 use liqo_kit::keyed::{Ending, Next, Queue, Touch, chain};
 use liqo_kit::retry::{Failure, Retry};
 use liqo_kit::watch::{Ended, Key, Store};
-use liqo_pod_offloading::decide::{Action, There, decide};
+use liqo_pod_offloading::decide::{Action, There, decide, is_missed};
 use liqo_pod_offloading::lean::{HomePod, RemotePod};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -291,15 +291,22 @@ impl<'a> Scene<'a> {
     }
 
     fn decide(&self) -> Vec<Action> {
-        let there = match &self.side {
+        decide(self.home.as_deref(), self.there())
+    }
+
+    fn is_missed(&self) -> bool {
+        is_missed(self.home.as_deref(), self.there())
+    }
+
+    fn there(&self) -> There<'_> {
+        match &self.side {
             None => There::Nowhere,
             Some(side) => There::Known {
                 shadow: self.shadow.as_ref(),
                 pod: self.remote.as_deref(),
                 place: &side.place,
             },
-        };
-        decide(self.home.as_deref(), there)
+        }
     }
 
     fn is_empty(&self) -> bool {

@@ -104,24 +104,18 @@ impl Pods {
         }
     }
 
-    /// Looks for the pod of a ShadowPod among those without a node, if it is missed; when to look again.
+    /// Looks for a pod that is missed among those without a node; when to look again.
     pub(super) fn miss(&self, scene: &Scene<'_>) -> Option<Duration> {
-        let (Some(side), Some(_), Some(_)) = (&scene.side, &scene.home, &scene.shadow) else {
+        let Some(side) = scene.side.as_ref().filter(|_| scene.is_missed()) else {
+            self.with(scene.key, |memory| memory.missed = None);
             return None;
         };
         let now = Instant::now();
-        if scene.remote.is_some() {
-            self.with(scene.key, |memory| memory.missed = None);
-            return None;
-        }
         let wait = self.with(scene.key, |memory| {
             let since = *memory.missed.get_or_insert(now);
             // One that was there and is not is made anew.
-            if memory.mirrored.is_some() {
-                Duration::ZERO
-            } else {
-                (since + PATIENCE).duration_since(now)
-            }
+            let patience = if memory.mirrored.is_some() { Duration::ZERO } else { PATIENCE };
+            (since + patience).duration_since(now)
         });
         if !wait.is_zero() {
             return Some(wait);

@@ -386,11 +386,11 @@ pub fn is_running(pod: Option<&Pod>) -> bool {
     phase(pod) == Some("Running")
 }
 
-fn status(pod: Option<&Pod>) -> Option<&PodStatus> {
+pub fn status(pod: Option<&Pod>) -> Option<&PodStatus> {
     pod?.status.as_ref()
 }
 
-fn phase(pod: Option<&Pod>) -> Option<&str> {
+pub fn phase(pod: Option<&Pod>) -> Option<&str> {
     status(pod)?.phase.as_deref()
 }
 

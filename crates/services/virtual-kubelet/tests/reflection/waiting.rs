@@ -1,11 +1,11 @@
 //! Pods that wait for a node in the other cluster.
 
-use k8s_openapi::api::core::v1::{Event, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt as _;
 use liqo_testkit::until;
 use serde_json::json;
 
-use crate::pods::pod;
+use crate::pods::{is_running, phase, pod, status};
 use crate::provider;
 use crate::world::{REMOTE, World, make};
 
@@ -30,7 +30,7 @@ async fn that_no_node_there_takes_a_pod_is_told_here_once_somebody_warns() {
 
     provider::place(&world, "web").await;
     provider::set_status(&world, "web", provider::running("10.201.0.118")).await;
-    until("it runs", &here, "web", |pod| phase(pod) == Some("Running")).await.unwrap();
+    until("it runs", &here, "web", is_running).await.unwrap();
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn a_pod_that_is_made_anew_and_waits_for_a_node_does_not_run() {
     let _kubelet = world.kubelet(&[]);
     make(&here, pod("web")).await;
     provider::run(&world, "web", "10.201.0.118").await;
-    until("it runs", &here, "web", |pod| phase(pod) == Some("Running")).await.unwrap();
+    until("it runs", &here, "web", is_running).await.unwrap();
     provider::end(&world, "web").await;
     provider::make_wait(&world, "web").await;
     until("it waits", &here, "web", is_unschedulable).await.unwrap();
@@ -58,19 +58,11 @@ async fn a_pod_that_is_made_anew_and_waits_for_a_node_does_not_run() {
 
     provider::place(&world, "web").await;
     provider::set_status(&world, "web", provider::running("10.201.0.119")).await;
-    until("it runs again", &here, "web", |pod| phase(pod) == Some("Running")).await.unwrap();
+    until("it runs again", &here, "web", is_running).await.unwrap();
 }
 
 fn is_unschedulable(pod: Option<&Pod>) -> bool {
     let conditions = status(pod).and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|condition| condition.reason.as_deref() == Some("Unschedulable"))
-}
-
-fn phase(pod: Option<&Pod>) -> Option<&str> {
-    status(pod)?.phase.as_deref()
-}
-
-fn status(pod: Option<&Pod>) -> Option<&PodStatus> {
-    pod?.status.as_ref()
 }
