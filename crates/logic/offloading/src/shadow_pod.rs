@@ -12,11 +12,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use liqo_api::keys::{annotation, label};
 use liqo_api::virtualkubelet::PodPhase;
 use liqo_peering::controller;
+use liqo_replication::carried::Carried;
 use serde_json::{Map, Value};
 
 use crate::slim::{SlimPod, SlimShadow};
@@ -56,14 +57,18 @@ pub fn is_over(restart_policy: Option<&str>, phase: PodPhase) -> bool {
     }
 }
 
-/// The Pod that is made for a ShadowPod.
+/// The Pod that is made for a ShadowPod, with fields of a Kubernetes that is newer than this.
 ///
 /// Whatever the ShadowPod says, no credentials of this cluster are mounted into it unless it asks
 /// for that; who may ask is decided before. Containers for those who look for an error come later,
 /// see [`added`].
-pub fn pod(shadow: &SlimShadow, mut spec: PodSpec) -> Pod {
-    spec.automount_service_account_token.get_or_insert(false);
-    spec.ephemeral_containers = None;
+pub fn pod(shadow: &SlimShadow) -> serde_json::Result<Carried<Pod>> {
+    const TOKENS: &str = "automountServiceAccountToken";
+    let mut spec = shadow.spec.pod.whole()?;
+    if spec.get(TOKENS).is_none_or(Value::is_null) {
+        spec.insert(TOKENS.to_owned(), false.into());
+    }
+    spec.remove("ephemeralContainers");
     let metadata = ObjectMeta {
         name: shadow.metadata.name.clone(),
         namespace: shadow.metadata.namespace.clone(),
@@ -72,7 +77,7 @@ pub fn pod(shadow: &SlimShadow, mut spec: PodSpec) -> Pod {
         owner_references: Some(vec![controller(shadow)]),
         ..ObjectMeta::default()
     };
-    Pod { metadata, spec: Some(spec), status: None }
+    Ok(Carried::new(metadata, spec.into()))
 }
 
 /// The strategic merge patch that adds to a running Pod the containers that its ShadowPod has got
@@ -188,7 +193,7 @@ mod tests {
     #[test]
     fn a_pod_is_what_the_shadow_says() {
         let shadow = shadow(&json!({ "note": "x", "liqo.io/shadowpod-error": "old" }));
-        let pod = pod(&shadow, shadow.spec.pod.unpack().unwrap());
+        let pod = pod(&shadow).unwrap();
         insta::assert_snapshot!(serde_json::to_string_pretty(&pod).unwrap(), @r#"
         {
           "apiVersion": "v1",
@@ -228,6 +233,25 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_has_what_is_newer_than_this_program() {
+        let spec = |more: Value| {
+            let mut shadow = json!({
+                "metadata": { "name": "a", "uid": "1" },
+                "spec": { "pod": {
+                    "containers": [{ "name": "a", "someday": { "new": [1] } }], "tomorrow": 0.5,
+                } },
+            });
+            shadow["spec"]["pod"]["automountServiceAccountToken"] = more;
+            pod(&serde_json::from_value(shadow).unwrap()).unwrap().spec
+        };
+        let made = spec(Value::Null);
+        assert_eq!(made["containers"][0]["someday"]["new"], json!([1]));
+        assert_eq!(made["tomorrow"], json!(0.5));
+        assert_eq!(made["automountServiceAccountToken"], json!(false));
+        assert_eq!(spec(true.into())["automountServiceAccountToken"], json!(true));
+    }
+
+    #[test]
     fn containers_are_added_to_a_running_pod_once_and_not_when_it_is_made() {
         let debuggers = json!([{ "name": "one", "image": "a" }, { "name": "two", "someday": 1 }]);
         let mut shadow = serde_json::to_value(json!({
@@ -238,8 +262,7 @@ mod tests {
         let with: SlimShadow = serde_json::from_value(shadow.clone()).unwrap();
         shadow["spec"]["pod"]["ephemeralContainers"].take();
         let without: SlimShadow = serde_json::from_value(shadow).unwrap();
-        let made = pod(&with, with.spec.pod.unpack().unwrap());
-        assert_eq!(made.spec.unwrap().ephemeral_containers, None);
+        assert_eq!(pod(&with).unwrap().spec.get("ephemeralContainers"), None);
 
         let running = |names: &[&str], phase: &str| -> SlimPod {
             let containers: Vec<_> = names.iter().map(|name| json!({ "name": name })).collect();

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use liqo_api::virtualkubelet::{PodPhase, ShadowPod, ShadowPodStatus};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A ShadowPod.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -44,8 +44,13 @@ impl SlimShadow {
 pub struct Packed(Box<str>);
 
 impl Packed {
-    /// The specification.
+    /// The specification, as far as it is known here.
     pub fn unpack(&self) -> serde_json::Result<PodSpec> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// All of the specification, with what nobody here has heard of.
+    pub fn whole(&self) -> serde_json::Result<Map<String, Value>> {
         serde_json::from_str(&self.0)
     }
 

@@ -23,6 +23,7 @@ use liqo_kit::terse;
 use liqo_kit::watch::Key;
 use liqo_offloading::shadow_pod::{self, Names, Owner};
 use liqo_offloading::slim::{SlimPod, SlimShadow};
+use liqo_replication::carried::Carried;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::{debug, info};
@@ -105,8 +106,10 @@ impl ShadowPods {
 
     /// Makes the Pod of a ShadowPod.
     async fn make(&self, key: &Key, shadow: &SlimShadow) -> Result<Next, Error> {
-        let spec = match shadow.spec.pod.unpack() {
-            Ok(spec) => spec,
+        // What is decided needs what is known; what is made is all of it.
+        let read = shadow.spec.pod.unpack().and_then(|spec| Ok((spec, shadow_pod::pod(shadow)?)));
+        let (spec, pod) = match read {
+            Ok(read) => read,
             Err(error) => {
                 let why = format!("the pod cannot be read: {error}");
                 return self.refuse(key, shadow, Error::Refused { why }).await;
@@ -127,12 +130,11 @@ impl ShadowPods {
             self.tell(key, shadow, Some(&why)).await?;
             return Ok(Next::RequeueAfter(ASK_AGAIN));
         }
-        let pods: Api<Pod> = Api::namespaced(self.writer.clone(), namespace(key));
+        let pods: Api<Carried<Pod>> = Api::namespaced(self.writer.clone(), namespace(key));
         let params = PostParams {
             field_manager: Some(manager::SHADOW_POD.to_owned()),
             ..PostParams::default()
         };
-        let pod = shadow_pod::pod(shadow, spec);
         let error = match terse::create(&pods, &params, &pod).await {
             Ok(_) => {
                 debug!(pod = %key, "Pod made");
@@ -167,7 +169,11 @@ impl ShadowPods {
     }
 
     /// Whose the Pod is that has the name of a ShadowPod, and that no watch shows.
-    async fn namesake(&self, pods: &Api<Pod>, shadow: &SlimShadow) -> Result<Owner, Error> {
+    async fn namesake(
+        &self,
+        pods: &Api<Carried<Pod>>,
+        shadow: &SlimShadow,
+    ) -> Result<Owner, Error> {
         let found = pods.get_metadata_opt(&shadow.name_any()).await;
         let found = found.map_err(Error::request("read the pod of that name"))?;
         let Some(found) = found else { return Ok(Owner::Earlier) };
