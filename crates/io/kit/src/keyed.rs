@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A key that is touched while it waits is worked on at once: the change may be the cure. Of those that
-//! are ready, urgent ones go first.
+//! are ready, urgent ones go first; one that was urgent when it asked to come back is so then.
 
 mod ledger;
 

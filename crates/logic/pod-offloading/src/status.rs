@@ -185,24 +185,41 @@ pub fn marked_change(pod: &HomePod, have: &Value, want: &Value) -> Option<Value>
     Some(change)
 }
 
-/// Whether a change may wait a moment for the next one, which often makes it needless: a pod whose
-/// containers are being made is about to run, and one that is leaving is about to be gone.
-pub fn may_wait(pod: &HomePod, have: &Value, want: &Value) -> bool {
+/// What a change of a status may wait for, a moment at the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing: somebody looks at it, or acts on it.
+    Not,
+    /// The next change of the same pod, which often makes this one needless: a pod whose containers are
+    /// being made is about to run, and one that is leaving is about to be gone.
+    ForNext,
+    /// Pods that start at the same time, if there are many: whoever made all of them counts them with
+    /// each change, so that a few together cost less than each on its own.
+    ForOthers,
+}
+
+/// What a change from one status of a pod to another may wait for.
+pub fn wait(pod: &HomePod, have: &Value, want: &Value) -> Wait {
     let phase = |status: &Value| status.get("phase").cloned().unwrap_or_default();
+    let is_ending = phase(want) == "Succeeded" || phase(want) == "Failed";
     if pod.is_leaving() {
         // Others act on how a pod has ended.
-        return phase(want) != "Succeeded" && phase(want) != "Failed";
+        return if is_ending { Wait::Not } else { Wait::ForNext };
     }
-    let starts = phase(have) == "Pending" && phase(want) == "Pending";
+    let is_worrying = have.get("reason").is_some() || want.get("reason").is_some();
+    if want == have || phase(have) != "Pending" || is_ending || is_worrying {
+        return Wait::Not;
+    }
+    if phase(want) == "Running" {
+        return Wait::ForOthers;
+    }
     let lists = ["containerStatuses", "initContainerStatuses"].into_iter();
     let mut containers =
         lists.filter_map(|list| want.get(list)?.as_array()).flatten().map(|container| {
             container.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default()
         });
-    starts
-        && have.get("reason").is_none()
-        && want.get("reason").is_none()
-        && containers.all(|reason| BEING_MADE.contains(&reason))
+    let is_being_made = containers.all(|reason| BEING_MADE.contains(&reason));
+    if is_being_made { Wait::ForNext } else { Wait::Not }
 }
 
 /// How often a pod has been made anew in the other cluster, as far as containers count.

@@ -6,7 +6,8 @@
 //!   of each namespace there ┘
 //! ```
 //!
-//! How a pod there is now is urgent: whoever looks at it here waits for that. New pods wait for it.
+//! How a pod there is now is urgent: whoever looks at it here waits for that. New pods wait for it. When
+//! many start at once, they are told of together, by [`departures`].
 //!
 //! Pods here are watched once for all namespaces; what is there, namespace by namespace, as far as
 //! a [`side`] is known. All that is decided is decided in `liqo-pod-offloading`; what is done is done
@@ -15,6 +16,7 @@
 //! no node yet are looked at when they are missed, [`waiting`].
 
 mod additions;
+mod departures;
 pub(crate) mod entrance;
 mod hands;
 mod memory;
@@ -41,6 +43,7 @@ use liqo_pod_offloading::lean::{HomePod, RemotePod};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use self::departures::Departures;
 pub(crate) use self::entrance::Entrance;
 use self::memory::Memory;
 use self::side::Side;
@@ -89,6 +92,7 @@ pub(crate) struct Pods {
     memory: Mutex<HashMap<Key, Box<Memory>>>,
     clock: Clock,
     told: Mutex<Told>,
+    departures: Mutex<Departures>,
     touch: mpsc::Sender<Touch<Key>>,
 }
 
@@ -108,6 +112,7 @@ impl Pods {
             memory: Mutex::default(),
             clock: Clock::default(),
             told: Mutex::default(),
+            departures: Mutex::default(),
             touch,
         };
         (Arc::new(pods), Touched(touched))
@@ -254,6 +259,10 @@ impl Pods {
 
     fn memories(&self) -> MutexGuard<'_, HashMap<Key, Box<Memory>>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn departures(&self) -> MutexGuard<'_, Departures> {
+        self.departures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn tell(&self, pod: &HomePod, warning: bool, reason: &str, message: &str) {

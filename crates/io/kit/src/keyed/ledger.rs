@@ -24,8 +24,8 @@ pub(super) struct Ledger<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ready { is_urgent: bool },
-    Running { touched: Option<bool> },
-    Waiting { place: (Instant, u64) },
+    Running { is_urgent: bool, touched: Option<bool> },
+    Waiting { is_urgent: bool, place: (Instant, u64) },
 }
 
 impl<K> Default for Ledger<K> {
@@ -48,10 +48,10 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
         match self.states.get_mut(&key) {
             Some(State::Ready { is_urgent: true }) => {}
             Some(State::Ready { is_urgent: false }) if !is_urgent => {}
-            Some(State::Running { touched }) => {
+            Some(State::Running { touched, .. }) => {
                 *touched = Some(is_urgent || touched.unwrap_or_default());
             }
-            Some(State::Waiting { place }) => {
+            Some(State::Waiting { place, .. }) => {
                 self.waiting.remove(place);
                 self.make_ready(key, is_urgent);
             }
@@ -59,13 +59,15 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
         }
     }
 
-    /// Makes ready every key whose time has come.
+    /// Makes ready every key whose time has come; what was urgent still is.
     pub fn wake(&mut self, now: Instant) {
         while let Some(first) = self.waiting.first_entry()
             && first.key().0 <= now
         {
             let key = first.remove();
-            self.make_ready(key, false);
+            let is_urgent =
+                matches!(self.states.get(&key), Some(State::Waiting { is_urgent: true, .. }));
+            self.make_ready(key, is_urgent);
         }
     }
 
@@ -83,7 +85,7 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
             None if others => (self.next_of_others()?, false),
             None => return None,
         };
-        self.states.insert(key.clone(), State::Running { touched: None });
+        self.states.insert(key.clone(), State::Running { is_urgent, touched: None });
         Some((key, is_urgent))
     }
 
@@ -116,16 +118,16 @@ impl<K: Clone + Eq + Hash> Ledger<K> {
     }
 
     fn settle(&mut self, key: K, again: Option<Instant>) {
-        let touched = match self.states.remove(&key) {
-            Some(State::Running { touched }) => touched,
-            Some(State::Ready { .. } | State::Waiting { .. }) | None => None,
+        let (was_urgent, touched) = match self.states.remove(&key) {
+            Some(State::Running { is_urgent, touched }) => (is_urgent, touched),
+            Some(State::Ready { .. } | State::Waiting { .. }) | None => (false, None),
         };
         match (touched, again) {
             (Some(is_urgent), _) => self.make_ready(key, is_urgent),
             (None, Some(instant)) => {
                 self.serial = self.serial.wrapping_add(1);
                 let place = (instant, self.serial);
-                self.states.insert(key.clone(), State::Waiting { place });
+                self.states.insert(key.clone(), State::Waiting { is_urgent: was_urgent, place });
                 self.waiting.insert(place, key);
             }
             (None, None) => {}

@@ -228,6 +228,24 @@ async fn a_key_comes_back_when_it_was_asked_to() {
 }
 
 #[tokio::test(flavor = "local", start_paused = true)]
+async fn a_key_that_was_urgent_comes_back_before_others() {
+    let bench = Bench::new(1, async |key, count| match (key, count) {
+        ("a", 1) => Ok(Next::RequeueAfter(SECOND)),
+        _ => {
+            tokio::time::sleep(SECOND * 10).await;
+            Ok(Next::AwaitChange)
+        }
+    });
+    bench.touch_urgently("a");
+    settle().await;
+    for key in ["b", "c"] {
+        bench.touch(key);
+    }
+    pass(SECOND).await;
+    assert_eq!(bench.keys(), ["a", "b", "a"], "it does not wait for the work of others");
+}
+
+#[tokio::test(flavor = "local", start_paused = true)]
 async fn what_runs_is_finished_when_the_keys_end() {
     let tracker = TaskTracker::new();
     let token = tracker.token();

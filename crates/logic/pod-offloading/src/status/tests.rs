@@ -162,25 +162,31 @@ fn a_pod_is_marked_with_its_first_status_from_elsewhere() {
 }
 
 #[test]
-fn what_is_about_to_change_again_may_wait_and_nothing_else() {
+fn what_is_about_to_change_again_may_wait_and_what_starts_may_have_company() {
     let pod = crate::fixtures::home_pod();
     let pending = json!({"phase": "Pending"});
     let waiting = |reason: &str| {
         let state = json!({"waiting": {"reason": reason}});
         json!({"phase": "Pending", "containerStatuses": [{"name": "c", "state": state}]})
     };
-    assert!(may_wait(&pod, &pending, &waiting("ContainerCreating")));
-    assert!(!may_wait(&pod, &pending, &waiting("ErrImagePull")));
-    assert!(!may_wait(&pod, &pending, &json!({"phase": "Running"})));
+    assert_eq!(wait(&pod, &pending, &waiting("ContainerCreating")), Wait::ForNext);
+    assert_eq!(wait(&pod, &pending, &waiting("ErrImagePull")), Wait::Not);
     let back_off = json!({"phase": "Pending", "reason": "OffloadingBackOff"});
-    assert!(!may_wait(&pod, &back_off, &waiting("ContainerCreating")), "a worry is lifted");
-    assert!(!may_wait(&pod, &pending, &back_off));
+    let lifted = wait(&pod, &back_off, &waiting("ContainerCreating"));
+    assert_eq!(lifted, Wait::Not, "a worry is lifted");
+    assert_eq!(wait(&pod, &pending, &back_off), Wait::Not);
+    let (running, failed) = (json!({"phase": "Running"}), json!({"phase": "Failed"}));
+    assert_eq!(wait(&pod, &pending, &running), Wait::ForOthers);
+    assert_eq!(wait(&pod, &pending, &failed), Wait::Not);
+    assert_eq!(wait(&pod, &back_off, &running), Wait::Not);
+    let unready = json!({"phase": "Running", "conditions": []});
+    assert_eq!(wait(&pod, &running, &unready), Wait::Not);
+    assert_eq!(wait(&pod, &pending, &pending), Wait::Not, "nothing changed");
     let mut leaving = pod;
     leaving.metadata.deletion_timestamp =
         serde_json::from_value(json!("2026-11-16T07:00:00Z")).unwrap();
-    let running = json!({"phase": "Running"});
-    assert!(may_wait(&leaving, &running, &running));
-    assert!(!may_wait(&leaving, &running, &json!({"phase": "Failed"})));
+    assert_eq!(wait(&leaving, &running, &unready), Wait::ForNext);
+    assert_eq!(wait(&leaving, &running, &failed), Wait::Not);
 }
 
 fn translation(addresses: &[&str]) -> Translation {

@@ -18,7 +18,7 @@ use liqo_kit::terse;
 use liqo_kit::watch::Key;
 use liqo_pod_offloading::lean::{HomePod, Json, RemotePod};
 use liqo_pod_offloading::shadow;
-use liqo_pod_offloading::status::{self, Rejection, Restarts, Translation};
+use liqo_pod_offloading::status::{self, Rejection, Restarts, Translation, Wait};
 use liqo_replication::carried::Carried;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -189,20 +189,30 @@ impl Pods {
         });
         let translation = Translation { node: self.ground.node, addresses, restarts };
         let want = status::home(&there, &have, &translation);
-        if want != have && status::may_wait(home, &have, &want) {
-            let now = Instant::now();
-            let until = self.with(key, |memory| *memory.waits.get_or_insert(now + WAIT));
-            if now < until {
-                return Ok(Some(until.duration_since(now)));
-            }
+        if let Some(left) = self.hold(key, status::wait(home, &have, &want)) {
+            return Ok(Some(left));
         }
-        self.with(key, |memory| memory.waits = None);
         let change = status::marked_change(home, &have, &want);
         self.write_status(key, home, change, [&have, &want]).await?;
         if again.is_none() {
             self.with(key, |memory| memory.mirrored = state);
         }
         Ok(again)
+    }
+
+    /// How long a change of a pod's status is still held back.
+    fn hold(&self, key: &Key, wait: Wait) -> Option<Duration> {
+        let now = Instant::now();
+        let known = self.with(key, |memory| memory.waits).filter(|(what, _)| *what == wait);
+        let until = match (known, wait) {
+            (Some((_, until)), _) => Some(until),
+            (None, Wait::Not) => None,
+            (None, Wait::ForNext) => Some(now + WAIT),
+            (None, Wait::ForOthers) => self.departures().next(now),
+        };
+        let until = until.filter(|until| now < *until);
+        self.with(key, |memory| memory.waits = until.map(|until| (wait, until)));
+        until.map(|until| until.duration_since(now))
     }
 
     /// What the addresses of a pod there are called here.

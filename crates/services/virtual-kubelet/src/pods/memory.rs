@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use liqo_api::Time;
 use liqo_kit::watch::is_newer;
 use liqo_pod_offloading::lean::HomePod;
-use liqo_pod_offloading::status::Restarts;
+use liqo_pod_offloading::status::{Restarts, Wait};
 use tokio::time::Instant;
 
 /// How long something that was written counts as seen.
@@ -36,8 +36,8 @@ pub(super) struct Memory {
     pub(super) missed: Option<Instant>,
     /// The pod here that was let go, by its UID.
     pub(super) finished: Option<String>,
-    /// Until when a change of its status waits for the next one.
-    pub(super) waits: Option<Instant>,
+    /// What a change of its status waits for, and until when.
+    pub(super) waits: Option<(Wait, Instant)>,
     /// What is added to its restarts.
     pub(super) restarts: Option<Restarts>,
     /// The addresses of the pod there, and what they are called here.
