@@ -43,6 +43,7 @@ async fn what_may_enter_is_decided_at_the_door() {
 
     a_selector_without_sense_is_refused(&client).await;
     a_pod_waits_for_the_namespace_to_be_offloaded(&client).await;
+    Box::pin(what_a_controller_makes_is_kept_without_records_and_can_be_applied(&client)).await;
     a_pod_of_another_cluster_stays_in_its_bounds(&client).await;
     Box::pin(no_more_is_let_in_than_was_offered(&client)).await;
     what_is_there_changes_as_pods_do(&client).await;
@@ -78,6 +79,30 @@ async fn a_pod_waits_for_the_namespace_to_be_offloaded(client: &Client) {
         &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     let key = &required["nodeSelectorTerms"][0]["matchExpressions"][0]["key"];
     assert_eq!(key, "liqo.io/type", "{spec}");
+}
+
+async fn what_a_controller_makes_is_kept_without_records_and_can_be_applied(client: &Client) {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "early");
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "many", "uid": "1",
+                       "controller": true});
+    let made = json!({
+        "metadata": {"name": "one-of-many", "ownerReferences": [owner], "labels": {"tier": "front"}},
+        "spec": {"containers": [container("1")]},
+    });
+    let made = create(&pods, made).await.unwrap();
+    assert_eq!(made.metadata.managed_fields, None);
+    let status = Patch::Merge(json!({"status": {"message": "told"}}));
+    let told = pods.patch_status("one-of-many", &PatchParams::default(), &status).await.unwrap();
+    assert_eq!(told.metadata.managed_fields, None, "none is begun later");
+    let applied = |labels: Value| {
+        Patch::Apply(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": labels}}))
+    };
+    let params = PatchParams::apply("somebody");
+    let other = pods.patch("one-of-many", &params, &applied(json!({"tier": "back"}))).await;
+    let why = refused(other);
+    assert!(why.contains("conflict with \"before-first-apply\""), "{why}");
+    let mine = pods.patch("one-of-many", &params, &applied(json!({"zone": "a"}))).await.unwrap();
+    assert!(mine.metadata.managed_fields.is_some_and(|records| records.len() == 2));
 }
 
 async fn a_pod_of_another_cluster_stays_in_its_bounds(client: &Client) {

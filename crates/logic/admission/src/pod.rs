@@ -13,6 +13,9 @@ pub fn placed(pod: &Pod, offloading: &NamespaceOffloadingSpec) -> Pod {
     if offloading.pod_offloading_strategy == PodOffloadingStrategy::Local {
         return pod;
     }
+    if nobody_applies(&pod) {
+        pod.metadata.managed_fields = None;
+    }
     let spec = pod.spec.get_or_insert_default();
     let ours = toleration();
     let tolerations = spec.tolerations.get_or_insert_default();
@@ -29,6 +32,19 @@ pub fn placed(pod: &Pod, offloading: &NamespaceOffloadingSpec) -> Pod {
         });
     }
     pod
+}
+
+/// Whether the record of who wrote which field of a new pod says no more than who made it.
+///
+/// API servers send it along with every change of the pod, as a third of it, and compute it anew with
+/// every change; none is kept of an object that comes without. Whoever applies the pod later meets
+/// "before-first-apply" as the owner of all that is there. Records of those who apply are theirs:
+/// by them it is known what they have given up.
+fn nobody_applies(pod: &Pod) -> bool {
+    let records = pod.metadata.managed_fields.iter().flatten();
+    let is_controlled =
+        pod.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    is_controlled && records.into_iter().all(|one| one.operation.as_deref() == Some("Update"))
 }
 
 fn toleration() -> Toleration {
@@ -166,6 +182,24 @@ mod tests {
                 { "matchExpressions": [c, at], "matchFields": [field] },
             ])
         );
+    }
+
+    #[test]
+    fn of_pods_that_a_controller_made_nobody_remembers_who_wrote_which_field() {
+        let record = |operation: &str| json!({ "manager": "m", "operation": operation });
+        let kept = |controller: bool, records: Value| {
+            let owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a",
+                                "uid": "u", "controller": controller });
+            let mut pod = pod(&json!({}));
+            pod.metadata = serde_json::from_value(json!({
+                "ownerReferences": [owner], "managedFields": records,
+            }))
+            .unwrap();
+            placed(&pod, &offloading("Remote", &json!([]))).metadata.managed_fields.is_some()
+        };
+        assert!(!kept(true, json!([record("Update")])));
+        assert!(kept(true, json!([record("Update"), record("Apply")])), "somebody applies it");
+        assert!(kept(false, json!([record("Update")])), "somebody made it by hand");
     }
 
     /// The node selector terms of a pod with terms of its own, or with none.
