@@ -1,11 +1,13 @@
 //! How fast and how small Liqo is: installs it on two clusters, peers them again and again, and
 //! prints what that took; with the word `external`, without Liqo's own network. With `hub`, the same
 //! for one cluster that uses many others; with `offloading`, pods that run in another cluster
-//! against the same pods asked for there; with `failover`, how long a gateway that is killed is missed;
+//! against the same pods asked for there; with `floor`, what no such program can be faster than;
+//! with `failover`, how long a gateway that is killed is missed;
 //! with `gateway`, what sixteen peers cost a gateway; with `tunnel`, our WireGuard beside another. Nothing here fails because it is slow.
 
 mod economy;
 mod failover;
+mod floor;
 mod gateway;
 mod hub;
 mod offloading;
@@ -35,6 +37,7 @@ fn main() -> Result<()> {
         None => figures("")?,
         Some("external") => figures("--set networking.internal=false")?,
         Some("failover") => failover::figures()?,
+        Some("floor") => floor::figures(count(1000)?)?,
         Some("gateway") => gateway::figures(count(16)?)?,
         Some("hub") => hub::figures(count(8)?)?,
         Some("offloading") => offloading::real()?,
@@ -42,7 +45,7 @@ fn main() -> Result<()> {
         Some("tunnel") => tunnel::figures()?,
         Some(other) => {
             bail!(
-                "there is no benchmark {other}; there are external, failover, gateway, hub, \
+                "there is no benchmark {other}; there are external, failover, floor, gateway, hub, \
                  offloading, scale and tunnel"
             )
         }

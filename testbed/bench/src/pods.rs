@@ -76,10 +76,15 @@ pub async fn run<T>(
     let start = Instant::now();
     deployments.delete("many", &DeleteParams::background()).await.context("delete it")?;
     let work = async {
+        let mut listed = BTreeSet::new();
         while !left.is_empty() {
-            // One that broke goes on by itself.
-            if let Ok(Event::Delete(pod)) = seen.next().await.context("the watch ended")? {
-                left.remove(&pod.name_any());
+            // One that broke goes on by itself, and names what is left.
+            match seen.next().await.context("the watch ended")? {
+                Ok(Event::Delete(pod)) => drop(left.remove(&pod.name_any())),
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(pod)) => drop(listed.insert(pod.name_any())),
+                Ok(Event::InitDone) => left.retain(|name| listed.contains(name)),
+                Ok(Event::Apply(_)) | Err(_) => {}
             }
         }
         anyhow::Ok(())
