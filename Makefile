@@ -66,6 +66,7 @@ bench-offloading: setup ## Measure pods in another cluster against pods asked fo
 	./playground images
 	cargo run --quiet --locked -p liqo-bench offloading
 	cargo run --quiet --locked -p liqo-bench scale 1000
+	cargo run --quiet --locked -p liqo-bench floor 1000
 
 bench-failover: setup ## Measure how long a gateway that is killed is missed
 	./playground images
