@@ -202,12 +202,15 @@ pub enum Wait {
 pub fn wait(pod: &HomePod, have: &Value, want: &Value) -> Wait {
     let phase = |status: &Value| status.get("phase").cloned().unwrap_or_default();
     let is_ending = phase(want) == "Succeeded" || phase(want) == "Failed";
+    if want == have {
+        return Wait::Not;
+    }
     if pod.is_leaving() {
         // Others act on how a pod has ended.
         return if is_ending { Wait::Not } else { Wait::ForNext };
     }
     let is_worrying = have.get("reason").is_some() || want.get("reason").is_some();
-    if want == have || phase(have) != "Pending" || is_ending || is_worrying {
+    if phase(have) != "Pending" || is_ending || is_worrying {
         return Wait::Not;
     }
     if phase(want) == "Running" {

@@ -187,6 +187,7 @@ fn what_is_about_to_change_again_may_wait_and_what_starts_may_have_company() {
         serde_json::from_value(json!("2026-11-16T07:00:00Z")).unwrap();
     assert_eq!(wait(&leaving, &running, &unready), Wait::ForNext);
     assert_eq!(wait(&leaving, &running, &failed), Wait::Not);
+    assert_eq!(wait(&leaving, &running, &running), Wait::Not, "nothing changed");
 }
 
 fn translation(addresses: &[&str]) -> Translation {
