@@ -229,12 +229,12 @@ async fn a_key_comes_back_when_it_was_asked_to() {
 
 #[tokio::test(flavor = "local", start_paused = true)]
 async fn a_key_that_was_urgent_comes_back_before_others() {
-    let bench = Bench::new(1, async |key, count| match (key, count) {
-        ("a", 1) => Ok(Next::RequeueAfter(SECOND)),
-        _ => {
-            tokio::time::sleep(SECOND * 10).await;
-            Ok(Next::AwaitChange)
+    let bench = Bench::new(1, async |key, count| {
+        if (key, count) == ("a", 1) {
+            return Ok(Next::RequeueAfter(SECOND));
         }
+        tokio::time::sleep(SECOND * 10).await;
+        Ok(Next::AwaitChange)
     });
     bench.touch_urgently("a");
     settle().await;
