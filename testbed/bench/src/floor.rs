@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use kube::api::{Api, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::{Client, Resource};
 use liqo_api::virtualkubelet::ShadowPod;
 use liqo_testkit::{Lab, places};
@@ -56,7 +56,7 @@ pub fn figures(count: usize) -> Result<Vec<String>> {
         one.push(once(&lab, &["milan"], 0, count)?);
         two.push(once(&lab, &CLUSTERS, 0, count)?);
         all.push(once(&lab, &CLUSTERS, count, count)?);
-        lab.kubectl("milan", &format!("delete shadowpods,secrets --all -n {NAMESPACE}"))?;
+        lab.block_on(clear(&lab.client("milan")?))?;
     }
     let (one, two, all) = (middle(one), middle(two), middle(all));
     let line = |what: &str, time: Duration| {
@@ -125,6 +125,16 @@ async fn make(rome: &Client, milan: &Client, count: usize) -> Result<()> {
             }
         })
         .await
+}
+
+/// Removes what was made in one cluster, in one request a kind: one by one it takes minutes.
+async fn clear(milan: &Client) -> Result<()> {
+    let (how, all) = (DeleteParams::default(), ListParams::default());
+    let shadows: Api<ShadowPod> = Api::namespaced(milan.clone(), NAMESPACE);
+    let secrets: Api<Secret> = Api::namespaced(milan.clone(), NAMESPACE);
+    shadows.delete_collection(&how, &all).await.context("remove ShadowPods")?;
+    secrets.delete_collection(&how, &all).await.context("remove Secrets")?;
+    Ok(())
 }
 
 async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
