@@ -10,11 +10,15 @@
 //! other. Clocks of different machines are never compared: a Lease is stale when *this* process
 //! has seen no change of it for as long as it lasts. A leader gives up after the deadline, which is
 //! shorter than that, so there are never two.
+//!
+//! One that cannot renew because the API server does not answer, and that nobody could follow, may go on
+//! for longer, if its caller says so: see [`Solitude`].
 
 mod term;
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -58,6 +62,15 @@ pub struct BadTiming;
 #[error("leadership was lost")]
 pub struct Lost;
 
+/// When a leader goes on that cannot renew because the API server does not answer.
+#[derive(Clone)]
+pub struct Solitude {
+    /// Whether nobody else could lead, as far as this process knows.
+    pub is_alone: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// For how long it goes on; by then, somebody may have come of whom it could not hear.
+    pub limit: Duration,
+}
+
 /// A replica that wants to lead.
 #[derive(Clone)]
 pub struct Candidate {
@@ -65,6 +78,7 @@ pub struct Candidate {
     lease: String,
     identity: String,
     timing: Timing,
+    solitude: Option<Solitude>,
 }
 
 impl Candidate {
@@ -85,7 +99,14 @@ impl Candidate {
             lease: lease.into(),
             identity: identity.into(),
             timing,
+            solitude: None,
         })
+    }
+
+    /// The same, which goes on for a while when nobody else could lead.
+    #[must_use]
+    pub fn while_alone(self, solitude: Solitude) -> Self {
+        Self { solitude: Some(solitude), ..self }
     }
 
     /// Waits to lead, then works as long as it leads; at the end, lets others lead at once.
@@ -135,18 +156,33 @@ impl Candidate {
         loop {
             sleep(self.timing.pause).await;
             let start = Instant::now();
-            let deadline = renewed + self.timing.deadline;
-            match timeout_at(deadline, self.attempt(observed)).await {
-                Ok(Ok(true)) => renewed = start,
-                Ok(Ok(false)) | Err(_) => return Lost,
+            let end = (renewed + self.patience()).min(start + self.timing.deadline);
+            match timeout_at(end, self.attempt(observed)).await {
+                Ok(Ok(true)) => {
+                    renewed = start;
+                    continue;
+                }
+                Ok(Ok(false)) => return Lost,
                 Ok(Err(error)) => {
                     debug!(lease = self.lease, error = chain(&error), "Cannot renew");
-                    if Instant::now() + self.timing.pause > deadline {
-                        return Lost;
-                    }
                 }
+                Err(_) => debug!(lease = self.lease, "Cannot renew: no answer"),
+            }
+            // Somebody may have come who could lead.
+            let next = Instant::now() + self.timing.pause;
+            if next > renewed + self.patience() {
+                return Lost;
+            }
+            if next > renewed + self.timing.deadline {
+                warn!(lease = self.lease, "Cannot renew, but nobody else could lead: goes on");
             }
         }
+    }
+
+    /// How long it may fail to renew.
+    fn patience(&self) -> Duration {
+        let alone = self.solitude.as_ref().filter(|solitude| (solitude.is_alone)());
+        alone.map_or(self.timing.deadline, |alone| alone.limit.max(self.timing.deadline))
     }
 
     /// Takes or renews the Lease, if it is free or ours; whether it is ours now.

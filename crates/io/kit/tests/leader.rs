@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "what a test needs is there, or the test fails")]
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
-use liqo_kit::leader::{BadTiming, Candidate, Lost, Timing};
+use liqo_kit::leader::{BadTiming, Candidate, Lost, Solitude, Timing};
 use liqo_testkit::{ControlPlane, Line};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinHandle;
@@ -46,21 +48,12 @@ async fn a_leader_that_is_cut_off_gives_up_before_another_leads() {
     let stop = CancellationToken::new();
 
     let lonely = candidate(line.client(&plane).await.unwrap(), "lonely");
-    let (started, lost, never) = (tell.clone(), tell.clone(), stop.clone());
-    let lonely = tokio::spawn(async move {
-        let work = async {
-            let _ = started.send("lonely leads");
-            pending::<()>().await;
-        };
-        let result = lonely.lead(&never, work).await;
-        let _ = lost.send("lonely gives up");
-        result
-    });
-    assert_eq!(next(&mut told).await, "lonely leads");
+    let lonely = spawn_for_ever(lonely, tell.clone());
+    assert_eq!(next(&mut told).await, "leads");
     let other = replica(plane.client(), "other", &stop, &tell);
     line.cut().await;
 
-    assert_eq!(next(&mut told).await, "lonely gives up");
+    assert_eq!(next(&mut told).await, "gives up");
     assert_eq!(lonely.await.unwrap(), Err(Lost));
     assert_eq!(next(&mut told).await, "other leads");
 
@@ -73,6 +66,46 @@ async fn a_leader_that_is_cut_off_gives_up_before_another_leads() {
     assert_eq!(next(&mut told).await, "back leads");
     again.cancel();
     assert_eq!(back.await.unwrap(), Ok(Some("done")));
+}
+
+#[tokio::test]
+async fn a_leader_that_nobody_could_follow_goes_on_until_somebody_could() {
+    let plane = ControlPlane::start().await.unwrap();
+    let mut line = Line::to(&plane).await.unwrap();
+    let alone = Arc::new(AtomicBool::new(true));
+    let known = Arc::clone(&alone);
+    let is_alone = Arc::new(move || known.load(Ordering::Relaxed));
+    let lonely = candidate(line.client(&plane).await.unwrap(), "lonely")
+        .while_alone(Solitude { is_alone, limit: LIMIT });
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let lonely = spawn_for_ever(lonely, tell);
+    assert_eq!(next(&mut told).await, "leads");
+    line.cut().await;
+    let stale = timeout(Duration::from_secs(4), told.recv()).await;
+    assert!(stale.is_err(), "longer than its Lease lasts: {stale:?}");
+
+    line.restore();
+    let before = renewed(&plane).await;
+    timeout(LIMIT, async { while renewed(&plane).await == before {} }).await.unwrap();
+    alone.store(false, Ordering::Relaxed);
+    line.cut().await;
+    assert_eq!(next(&mut told).await, "gives up");
+    assert_eq!(lonely.await.unwrap(), Err(Lost));
+}
+
+#[tokio::test]
+async fn a_leader_that_nobody_could_follow_gives_up_in_the_end() {
+    let plane = ControlPlane::start().await.unwrap();
+    let mut line = Line::to(&plane).await.unwrap();
+    let limit = Duration::from_secs(2);
+    let lonely = candidate(line.client(&plane).await.unwrap(), "lonely")
+        .while_alone(Solitude { is_alone: Arc::new(|| true), limit });
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let lonely = spawn_for_ever(lonely, tell);
+    assert_eq!(next(&mut told).await, "leads");
+    line.cut().await;
+    assert_eq!(next(&mut told).await, "gives up");
+    assert_eq!(lonely.await.unwrap(), Err(Lost));
 }
 
 #[tokio::test]
@@ -127,6 +160,29 @@ fn replica(
         };
         candidate.lead(&stop, work).await
     })
+}
+
+/// A replica that tells when it leads and when it gives up, and never ends by itself.
+fn spawn_for_ever(
+    candidate: Candidate,
+    tell: UnboundedSender<&'static str>,
+) -> JoinHandle<Result<Option<()>, Lost>> {
+    tokio::spawn(async move {
+        let work = async {
+            let _ = tell.send("leads");
+            pending::<()>().await;
+        };
+        let result = candidate.lead(&CancellationToken::new(), work).await;
+        let _ = tell.send("gives up");
+        result
+    })
+}
+
+/// When the Lease was renewed last.
+async fn renewed(plane: &ControlPlane) -> String {
+    let leases: Api<Lease> = Api::namespaced(plane.client(), "default");
+    let spec = leases.get("lead").await.unwrap().spec.unwrap();
+    format!("{:?}", spec.renew_time)
 }
 
 async fn holder(plane: &ControlPlane) -> (String, i32) {

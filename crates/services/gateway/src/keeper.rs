@@ -264,6 +264,13 @@ impl Keeper {
         Ok(())
     }
 
+    /// Whether no other gateway could take over, as far as is known.
+    pub(crate) fn is_alone(&self) -> bool {
+        let pods = &self.sources.pods;
+        pods.is_ready()
+            && !pods.objects().iter().any(|pod| could_lead(pod) && pod.name_any() != self.pod)
+    }
+
     /// The nodes that have somebody to remove their routes.
     fn nodes(&self) -> BTreeSet<Ipv4Addr> {
         let pods = self.sources.pods.objects();
@@ -310,6 +317,31 @@ fn is(pod: &Pod, component: &str) -> bool {
     pod.labels().get(label::APP_NAME).map(String::as_str) == Some(component)
 }
 
+/// Whether a pod is a gateway that is there, or may be soon.
+fn could_lead(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    is(pod, component::GATEWAY) && !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
 fn ours() -> PatchParams {
     PatchParams { field_manager: Some(manager::GATEWAY.to_owned()), ..PatchParams::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_that_has_ended_takes_over_from_nobody() {
+        let could = |name: &str, phase: Option<&str>| {
+            let pod = json!({
+                "metadata": { "labels": { label::APP_NAME: name } }, "status": { "phase": phase },
+            });
+            could_lead(&serde_json::from_value(pod).unwrap())
+        };
+        assert!(could(component::GATEWAY, Some("Running")) && could(component::GATEWAY, None));
+        assert!(could(component::GATEWAY, Some("Pending")), "it may run in a moment");
+        assert!(!could(component::GATEWAY, Some("Failed")), "it was evicted");
+        assert!(!could(component::ROUTE, Some("Running")));
+    }
 }

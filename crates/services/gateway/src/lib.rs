@@ -26,6 +26,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt as _};
 use jiff::SignedDuration;
@@ -39,7 +40,7 @@ use liqo_fabric::gateway::Widths;
 use liqo_kit::client::Manners;
 use liqo_kit::events::Events;
 use liqo_kit::keyed::Queue;
-use liqo_kit::leader::{Candidate, own_identity};
+use liqo_kit::leader::{Candidate, Solitude, own_identity};
 use liqo_kit::metrics::Metrics;
 use liqo_kit::retry::{Backoff, or_gone};
 use liqo_kit::service::{self, Service};
@@ -61,6 +62,10 @@ use self::metrics::Meters;
 use self::presence::Watcher;
 use self::site::Site;
 use self::whereabouts::Whereabouts;
+
+/// How long the only gateway goes on while the API server does not answer: shorter than the five minutes
+/// after which Kubernetes makes another pod for one whose node is lost.
+const ALONE: Duration = Duration::from_mins(4);
 
 /// What a gateway is given.
 pub struct Process {
@@ -175,6 +180,9 @@ async fn work(process: &Process, args: &Args, site: &Arc<Site>) -> Result<(), Er
     let (namespace, timing) = (&args.pod_namespace, args.timing());
     let lease = object::GATEWAY_LEASE;
     let candidate = Candidate::new(client.clone(), namespace, lease, &identity, timing)?;
+    let own = Arc::clone(&keeper);
+    let is_alone = Arc::new(move || own.is_alone());
+    let candidate = candidate.while_alone(Solitude { is_alone, limit: ALONE });
     let leads = AtomicBool::new(false);
     loop {
         let lead = candidate.lead(stop, async {
@@ -214,7 +222,7 @@ async fn keep(keeper: Arc<Keeper>, touched: Receiver<()>, args: &Args, stop: &Ca
     });
     let touched = stream::select(first.chain(notices(touched)), pin_box(latency));
     let touched = touched.map(move |()| key.clone()).take_until(stop.clone().cancelled_owned());
-    let backoff = Backoff { limit: std::time::Duration::from_secs(5), ..Backoff::default() };
+    let backoff = Backoff { limit: Duration::from_secs(5), ..Backoff::default() };
     let work = Queue::new("gateway").backoff(backoff).run(touched, |_| {
         let keeper = Arc::clone(&keeper);
         async move { keeper.converge().await }
