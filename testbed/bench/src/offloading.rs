@@ -32,13 +32,8 @@ pub fn real() -> Result<Vec<String>> {
         "containers": [{"name": "sleeper", "image": "localhost/playground/demo:v1",
                         "command": ["demo", "serve"]}],
     });
-    let (mut there, mut away, mut cost) = (vec![], vec![], vec![]);
-    for _ in 0..ROUNDS {
-        there.push(direct(&lab, 100, &template)?.0);
-        let (run, lines) = offloaded(&lab, 100, &template)?;
-        away.push(run);
-        cost = lines;
-    }
+    // What one round leaves to clean up must not cost the next.
+    let (there, away, mut cost) = both_ways(&lab, 100, ROUNDS, &template)?;
     let mut lines = compared("100 real pods", &there, &away);
     lines.append(&mut cost);
     settle()?;
