@@ -16,6 +16,7 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
@@ -82,11 +83,19 @@ async fn a_pod_waits_for_the_namespace_to_be_offloaded(client: &Client) {
 }
 
 async fn what_a_controller_makes_is_kept_without_records_and_can_be_applied(client: &Client) {
+    let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), "early");
+    let front = json!({"tier": "front"});
+    let template = json!({"metadata": {"labels": front}, "spec": {"containers": [container("1")]}});
+    let set = json!({
+        "metadata": {"name": "many"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": front}, "template": template},
+    });
+    // The garbage collector takes what has no owner.
+    let set = create(&sets, set).await.unwrap();
+    let owner = set.controller_owner_ref(&()).unwrap();
     let pods: Api<Pod> = Api::namespaced(client.clone(), "early");
-    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "many", "uid": "1",
-                       "controller": true});
     let made = json!({
-        "metadata": {"name": "one-of-many", "ownerReferences": [owner], "labels": {"tier": "front"}},
+        "metadata": {"name": "one-of-many", "ownerReferences": [owner], "labels": front},
         "spec": {"containers": [container("1")]},
     });
     let made = create(&pods, made).await.unwrap();
