@@ -3,7 +3,6 @@
 //! A pod that is sent away is a pod of both clusters, and comes with a ShadowPod, a token and a Secret.
 //! How long it takes to make just these is what no program can be faster than, whatever it does.
 
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
-use crate::{middle, pods, settle};
+use crate::{clusters, middle, pods, settle};
 
 /// Two clusters that are no limit themselves, with nodes that only pretend.
 const TOPOLOGY: &str = "
@@ -40,9 +39,7 @@ const WORKERS: usize = 10;
 
 /// The figures, as lines.
 pub fn figures(count: usize) -> Result<Vec<String>> {
-    let mut file = tempfile::Builder::new().suffix(".yaml").tempfile().context("make a file")?;
-    file.write_all(TOPOLOGY.as_bytes()).context("write the topology")?;
-    let lab = Lab::up(file.path().to_str().context("its name is text")?)?;
+    let lab = clusters(TOPOLOGY)?;
     for cluster in CLUSTERS {
         lab.kubectl(cluster, &format!("create namespace {NAMESPACE}"))?;
         lab.kubectl(cluster, &format!("cordon {cluster}-1"))?;

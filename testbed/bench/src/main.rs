@@ -16,6 +16,7 @@ mod pods;
 mod processes;
 mod tunnel;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -107,6 +108,13 @@ fn start_up(liqoctl: &Path) -> Result<Vec<Duration>> {
         })
     };
     (0..ROUNDS).map(|_| once()).collect()
+}
+
+/// Clusters that no preset describes.
+fn clusters(topology: &str) -> Result<Lab> {
+    let mut file = tempfile::Builder::new().suffix(".yaml").tempfile().context("make a file")?;
+    file.write_all(topology.as_bytes()).context("write the topology")?;
+    Lab::up(file.path().to_str().context("its name is text")?)
 }
 
 fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<Duration> {

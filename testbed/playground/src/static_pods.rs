@@ -22,6 +22,9 @@ pub fn all(cluster: &ClusterPlan, node: &NodePlan) -> Vec<(&'static str, Value)>
         ("kube-controller-manager", controller_manager(cluster)),
         ("kube-scheduler", scheduler(cluster)),
     ];
+    for (name, pod) in &mut pods {
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": requests(name)});
+    }
     if !is_for_comparison(cluster) {
         for (_, pod) in &mut pods {
             // Smaller heaps for more work: many clusters share one machine.
@@ -29,6 +32,17 @@ pub fn all(cluster: &ClusterPlan, node: &NodePlan) -> Vec<(&'static str, Value)>
         }
     }
     pods
+}
+
+/// What kubeadm asks for. Whoever asks for nothing gets nothing of a busy machine, and the more pods
+/// start, the less would be left for those that start them.
+fn requests(component: &str) -> Value {
+    match component {
+        "etcd" => json!({"cpu": "100m", "memory": "100Mi"}),
+        "kube-apiserver" => json!({"cpu": "250m"}),
+        "kube-controller-manager" => json!({"cpu": "200m"}),
+        _ => json!({"cpu": "100m"}),
+    }
 }
 
 /// Whether the cluster itself must not be what limits its clients.
