@@ -69,15 +69,29 @@ impl Kernel {
         scope: &Scope,
         want: impl Fn(&Observed) -> State,
     ) -> Result<usize, Error> {
+        self.settle_from(scope, None, want).await.map(|(taken, _)| taken)
+    }
+
+    /// The same, beginning with what was seen last if nobody has touched it since; and what is there
+    /// then.
+    pub async fn settle_from(
+        &self,
+        scope: &Scope,
+        mut seen: Option<Observed>,
+        want: impl Fn(&Observed) -> State,
+    ) -> Result<(usize, Observed), Error> {
         let (mut taken, mut left) = (0, Vec::new());
         // The last look changes nothing: what was done has to be what is there.
         for round in 0..=ROUNDS {
-            let mut observed = self.observe(scope, &BTreeMap::new()).await?;
+            let mut observed = match seen.take() {
+                Some(seen) => seen,
+                None => self.observe(scope, &BTreeMap::new()).await?,
+            };
             let wanted = want(&observed);
             observed.state.settings = self.settings(&wanted.settings).await?;
             left = plan(scope, &wanted, &observed.state);
             if left.is_empty() {
-                return Ok(taken);
+                return Ok((taken, observed));
             }
             if round < ROUNDS {
                 for step in &left {

@@ -15,7 +15,7 @@ use liqo_fabric::node::{self, Neighbour, Place};
 use liqo_fabric::owned::Scope;
 use liqo_fabric::plan::{Shown, plan};
 use liqo_fabric::state::State;
-use liqo_netstate::{Kernel, Namespace};
+use liqo_netstate::{Kernel, Namespace, Observed};
 use tokio::time::timeout;
 
 #[tokio::test]
@@ -90,7 +90,17 @@ async fn a_node_settles_is_repaired_and_leaves_no_trace() {
         assert!(rest.is_empty(), "after {damage}:\n{}", Shown(&rest));
     }
 
-    kernel.settle(&scope, |_| State::default()).await.unwrap();
+    // What was seen already is not looked at again, and what was done is.
+    let (_, seen) = kernel.settle_from(&scope, None, |_| want.state.clone()).await.unwrap();
+    lab.run(&at, "ip route flush table 18952");
+    let from_seen = async |seen: Option<Observed>, want: &State| {
+        kernel.settle_from(&scope, seen, |_| want.clone()).await.unwrap()
+    };
+    assert_eq!(from_seen(Some(seen.clone()), &want.state).await, (0, seen.clone()));
+    let (repaired, now) = from_seen(None, &want.state).await;
+    assert!(repaired > 0 && now == seen);
+    let (taken, now) = from_seen(Some(seen.clone()), &State::default()).await;
+    assert!(taken > 0 && now.state == State::default() && now != seen);
     assert_eq!(lab.dump(&at), before);
 }
 
