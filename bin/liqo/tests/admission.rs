@@ -17,7 +17,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use liqo_api::offloading::NamespaceOffloading;
@@ -45,6 +45,7 @@ async fn what_may_enter_is_decided_at_the_door() {
     a_selector_without_sense_is_refused(&client).await;
     a_pod_waits_for_the_namespace_to_be_offloaded(&client).await;
     Box::pin(what_a_controller_makes_is_kept_without_records_and_can_be_applied(&client)).await;
+    Box::pin(a_pod_that_only_one_node_may_take_is_bound_if_asked_for(&client)).await;
     a_pod_of_another_cluster_stays_in_its_bounds(&client).await;
     Box::pin(no_more_is_let_in_than_was_offered(&client)).await;
     what_is_there_changes_as_pods_do(&client).await;
@@ -112,6 +113,52 @@ async fn what_a_controller_makes_is_kept_without_records_and_can_be_applied(clie
     assert!(why.contains("conflict with \"before-first-apply\""), "{why}");
     let mine = pods.patch("one-of-many", &params, &applied(json!({"zone": "a"}))).await.unwrap();
     assert!(mine.metadata.managed_fields.is_some_and(|records| records.len() == 2));
+}
+
+async fn a_pod_that_only_one_node_may_take_is_bound_if_asked_for(client: &Client) {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "early");
+    let pod = json!({"metadata": {"name": "straight"}, "spec": {"containers": [container("1")]}});
+    let rehearsal = PostParams { dry_run: true, ..PostParams::default() };
+    let node_of = async || {
+        let pod = pods.create(&rehearsal, &read(pod.clone())).await.unwrap();
+        pod.spec.unwrap().node_name
+    };
+    virtual_node(client, "liqo-naples").await;
+    assert_eq!(node_of().await, None, "nobody asks for it");
+    let offloadings: Api<NamespaceOffloading> = Api::namespaced(client.clone(), "early");
+    let asked = json!({"metadata": {"annotations": {"liqo.io/skip-scheduler": "true"}}});
+    let asked = Patch::Merge(asked);
+    offloadings.patch("offloading", &PatchParams::default(), &asked).await.unwrap();
+    let becomes = async |node: Option<&str>| {
+        let mut ticks = interval(Duration::from_millis(100));
+        let seen = async {
+            while node_of().await.as_deref() != node {
+                ticks.tick().await;
+            }
+        };
+        timeout(LIMIT, seen).await.unwrap();
+    };
+    becomes(Some("liqo-naples")).await;
+    virtual_node(client, "liqo-turin").await;
+    becomes(None).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    nodes.delete("liqo-turin", &DeleteParams::default()).await.unwrap();
+    becomes(Some("liqo-naples")).await;
+    let cordon = Patch::Merge(json!({"spec": {"unschedulable": true}}));
+    nodes.patch("liqo-naples", &PatchParams::default(), &cordon).await.unwrap();
+    becomes(None).await;
+}
+
+/// A virtual node that takes pods.
+async fn virtual_node(client: &Client, name: &str) {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let labels = json!({"liqo.io/type": "virtual-node"});
+    create(&nodes, json!({"metadata": {"name": name, "labels": labels}})).await.unwrap();
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
+    // A controller takes this away from nodes that are ready, and none runs here.
+    let taintless = Patch::Merge(json!({"spec": {"taints": null}}));
+    nodes.patch(name, &PatchParams::default(), &taintless).await.unwrap();
 }
 
 async fn a_pod_of_another_cluster_stays_in_its_bounds(client: &Client) {

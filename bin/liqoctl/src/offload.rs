@@ -1,5 +1,6 @@
 //! `offload`: extends a namespace to other clusters.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -74,6 +75,12 @@ struct OffloadNamespace {
     /// Evict pods that are where they may not be any more
     #[arg(long)]
     evict_violating_pods: bool,
+    /// Bind pods that only one cluster may take as they are created, with strategy Remote
+    ///
+    /// Nobody but that cluster looks whether there is room then. Pods that take more than a look at
+    /// nodes, such as those with volume claims, are scheduled as ever.
+    #[arg(long)]
+    skip_scheduler: bool,
     /// How long it may take
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
     timeout: Duration,
@@ -158,11 +165,23 @@ impl OffloadNamespace {
             },
             cluster_selector: Some(selector),
         };
-        let mut wanted = NamespaceOffloading::new(object::NAMESPACE_OFFLOADING, spec);
-        if self.evict_violating_pods {
-            let asked = (annotation::EVICT_VIOLATING_PODS.to_owned(), "true".to_owned());
-            wanted.metadata.annotations = Some([asked].into());
+        if self.skip_scheduler && spec.pod_offloading_strategy != PodOffloadingStrategy::Remote {
+            return Err(Failure::text(
+                "--skip-scheduler is for pods that have no choice, and these may run here as well",
+            )
+            .hint("Add `--pod-offloading-strategy Remote`."));
         }
+        let mut wanted = NamespaceOffloading::new(object::NAMESPACE_OFFLOADING, spec);
+        let asked = [
+            (self.evict_violating_pods, annotation::EVICT_VIOLATING_PODS),
+            (self.skip_scheduler, annotation::SKIP_SCHEDULER),
+        ];
+        let asked: BTreeMap<_, _> = asked
+            .into_iter()
+            .filter(|(is_asked, _)| *is_asked)
+            .map(|(_, name)| (name.to_owned(), "true".to_owned()))
+            .collect();
+        wanted.metadata.annotations = (!asked.is_empty()).then_some(asked);
         Ok(wanted)
     }
 }

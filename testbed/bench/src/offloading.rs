@@ -20,6 +20,9 @@ clusters:
 ";
 /// The namespace, which is called the same in both clusters.
 const NAMESPACE: &str = "bench";
+/// Sends all pods of the namespace to the other cluster.
+const OFFLOAD: &str = "offload namespace bench --namespace-mapping-strategy EnforceSameName \
+     --pod-offloading-strategy Remote";
 /// How often pods are started each way.
 const ROUNDS: usize = 3;
 /// The same for pods that really run, whose rounds differ more.
@@ -76,6 +79,12 @@ pub fn fake(count: usize) -> Result<Vec<String>> {
         template["automountServiceAccountToken"] = json!(false);
         let (there, away, _) = both_ways(&lab, count, rounds, &template)?;
         all.extend(compared("without tokens", &there, &away));
+        // Where there is one cluster to go to, nobody has to choose.
+        lab.liqoctl("rome", &format!("{OFFLOAD} --skip-scheduler"))?;
+        template["automountServiceAccountToken"] = json!(true);
+        let (there, away, mut lines) = both_ways(&lab, count, rounds, &template)?;
+        all.extend(compared("no scheduler", &there, &away));
+        all.append(&mut lines);
     }
     let after = Processes::of(lab.prefix(), "rome")?;
     all.push(format!(
@@ -126,11 +135,7 @@ fn peered(lab: Lab) -> Result<Lab> {
     }
     lab.liqoctl("rome", &lab.peer_command("milan")?)?;
     lab.kubectl("rome", &format!("create namespace {NAMESPACE}"))?;
-    let words = format!(
-        "offload namespace {NAMESPACE} --namespace-mapping-strategy EnforceSameName \
-         --pod-offloading-strategy Remote"
-    );
-    lab.liqoctl("rome", &words)?;
+    lab.liqoctl("rome", OFFLOAD)?;
     lab.kubectl("milan", "create namespace direct")?;
     Ok(lab)
 }

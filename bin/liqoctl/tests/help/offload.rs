@@ -21,6 +21,8 @@ fn of_offload_namespace() {
               Labels that clusters have to have, as kubectl selects; given more than once, any may match
           --evict-violating-pods
               Evict pods that are where they may not be any more
+          --skip-scheduler
+              Bind pods that only one cluster may take as they are created, with strategy Remote
           --timeout <TIME>
               How long it may take [default: 20s]
       -o, --output <FORMAT>

@@ -19,6 +19,9 @@ pub const MANAGED_BY_NAMESPACE_MAP: &str = "liqo.io/managed-by-namespace-map";
 pub const ORIGINAL_NAME: &str = "liqo.io/original-name";
 /// Has pods evicted that a NamespaceOffloading, once changed, would place elsewhere, with `true`.
 pub const EVICT_VIOLATING_PODS: &str = "liqo.io/evict-violating-pods";
+/// Has pods of a NamespaceOffloading that only one node may take bound to it as they are created, with
+/// `true`.
+pub const SKIP_SCHEDULER: &str = "liqo.io/skip-scheduler";
 /// Says on a ShadowPod why there is no Pod for it.
 pub const SHADOW_POD_ERROR: &str = "liqo.io/shadowpod-error";
 /// Names the ResourceOffer that a virtual kubelet serves.

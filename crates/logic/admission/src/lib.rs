@@ -8,6 +8,7 @@ pub mod namespace_offloading;
 pub mod pod;
 pub mod quota;
 pub mod shadow_pod;
+pub mod shortcut;
 
 /// What is answered to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 mod adverse;
 mod quota;
+mod shortcut;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{ExitCode, Stdio};
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         .fact("a slow API server over there is waited for", adverse::slow)
         .fact("who may not read Events over there misses nothing else", adverse::silent)
         .fact("a strategy says where pods may run, and moves them if asked to", policies)
+        .fact("pods that have no choice need no scheduler, if asked to", shortcut::skipped)
         .fact("a namespace that cannot be had there is told", conflict)
         .fact("no more is used there than was offered, once that is enforced", quota::enforced)
         .fact("pods come home with their namespace", unoffload)

@@ -9,12 +9,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
 use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, NodeStatus, Pod};
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::core::admission::{AdmissionRequest, Operation};
 use kube::runtime::watcher::Config;
 use kube::{Api, Client};
-use liqo_admission::{Verdict, foreign_cluster, namespace_offloading, pod, shadow_pod};
+use liqo_admission::{Verdict, foreign_cluster, namespace_offloading, pod, shadow_pod, shortcut};
 use liqo_api::discovery::ForeignCluster;
 use liqo_api::keys::{label, object, webhook};
 use liqo_api::offloading::NamespaceOffloading;
@@ -33,6 +33,8 @@ pub struct Lookups {
     offloadings: Store<NamespaceOffloading>,
     /// Asked for with every pod of a consumer: the namespaces of consumers, and whose they are.
     hosted: Store<PartialObjectMeta<Namespace>>,
+    /// Asked for with every pod that skips the scheduler: the virtual nodes.
+    nodes: Store<Node>,
     /// What consumers may use, if that is enforced.
     quota: Option<Arc<Quota>>,
 }
@@ -48,8 +50,13 @@ impl Lookups {
         let namespaces = Api::all(client.clone());
         let (hosted, more_keys) =
             watch_trimmed(namespaces, of_consumers, Backoff::default(), keep_owner);
-        let this = Self { client: client.clone(), offloadings, hosted, quota };
-        (this, stream::select(keys, more_keys).for_each(|_| std::future::ready(())))
+        let virtual_nodes = format!("{}={}", label::TYPE, label::TYPE_VIRTUAL_NODE);
+        let virtual_nodes = Config::default().labels(&virtual_nodes);
+        let all = Api::all(client.clone());
+        let (nodes, node_keys) = watch_trimmed(all, virtual_nodes, Backoff::default(), keep_place);
+        let this = Self { client: client.clone(), offloadings, hosted, nodes, quota };
+        let keys = stream::select(stream::select(keys, more_keys), node_keys);
+        (this, keys.for_each(|_| std::future::ready(())))
     }
 
     /// How a namespace is offloaded; what is not at hand yet is asked for.
@@ -63,6 +70,17 @@ impl Lookups {
         }
         let api: Api<NamespaceOffloading> = Api::namespaced(self.client.clone(), namespace);
         Ok(api.get_opt(object::NAMESPACE_OFFLOADING).await?.map(Arc::new))
+    }
+
+    /// A pod as it enters a namespace that is offloaded.
+    fn placed(&self, asked: &Pod, offloading: &NamespaceOffloading) -> Pod {
+        let pod = pod::placed(asked, &offloading.spec);
+        // Of nodes that are not all known, none is the only one.
+        if shortcut::is_wanted(offloading) && self.nodes.is_ready() {
+            let nodes = self.nodes.objects();
+            return shortcut::bound(pod, nodes.iter().map(AsRef::as_ref));
+        }
+        pod
     }
 
     /// Whether a ShadowPod may be made in a namespace: first whose it is, then how much it takes.
@@ -103,6 +121,19 @@ fn keep_owner(namespace: &mut PartialObjectMeta<Namespace>) {
         ObjectMeta { name: metadata.name, labels: Some(labels), ..ObjectMeta::default() };
 }
 
+/// Drops from a node all but which pods it takes.
+fn keep_place(node: &mut Node) {
+    let metadata = std::mem::take(&mut node.metadata);
+    node.metadata = ObjectMeta {
+        name: metadata.name,
+        labels: metadata.labels,
+        deletion_timestamp: metadata.deletion_timestamp,
+        ..ObjectMeta::default()
+    };
+    let conditions = node.status.take().and_then(|status| status.conditions);
+    node.status = Some(NodeStatus { conditions, ..NodeStatus::default() });
+}
+
 /// All webhooks.
 pub fn routes(lookups: Lookups) -> Router {
     Router::new()
@@ -119,9 +150,7 @@ async fn place_pod(State(lookups): State<Lookups>, body: Bytes) -> Response {
         let namespace = request.namespace.clone().unwrap_or_default();
         let Some(asked) = request.object else { return missing() };
         match lookups.offloading(&namespace).await {
-            Ok(Some(offloading)) => {
-                Answer::Changed(Box::new(pod::placed(&asked, &offloading.spec)))
-            }
+            Ok(Some(offloading)) => Answer::Changed(Box::new(lookups.placed(&asked, &offloading))),
             Ok(None) => Answer::Unknown(
                 500,
                 format!(
