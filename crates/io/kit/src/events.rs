@@ -21,7 +21,7 @@ use crate::courtesy::Courtesy;
 use crate::keyed::chain;
 
 /// How many Events may say at once that all is well.
-const BURST: u32 = 50;
+const BURST: u32 = 20;
 /// How long it takes until one more may.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long the same words about the same object are not repeated.

@@ -190,9 +190,11 @@ pub fn marked_change(pod: &HomePod, have: &Value, want: &Value) -> Option<Value>
 pub enum Wait {
     /// Nothing: somebody looks at it, or acts on it.
     Not,
-    /// The next change of the same pod, which often makes this one needless: a pod whose containers are
-    /// being made is about to run, and one that is leaving is about to be gone.
+    /// The next change of the same pod, which often makes this one needless: it is leaving, and about to
+    /// be gone.
     ForNext,
+    /// The same: its containers are being made, and it is about to run.
+    ForStart,
     /// Pods that start at the same time, if there are many: whoever made all of them counts them with
     /// each change, so that a few together cost less than each on its own.
     ForOthers,
@@ -222,7 +224,7 @@ pub fn wait(pod: &HomePod, have: &Value, want: &Value) -> Wait {
             container.pointer("/state/waiting/reason").and_then(Value::as_str).unwrap_or_default()
         });
     let is_being_made = containers.all(|reason| BEING_MADE.contains(&reason));
-    if is_being_made { Wait::ForNext } else { Wait::Not }
+    if is_being_made { Wait::ForStart } else { Wait::Not }
 }
 
 /// How often a pod has been made anew in the other cluster, as far as containers count.

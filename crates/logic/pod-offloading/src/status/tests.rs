@@ -169,7 +169,7 @@ fn what_is_about_to_change_again_may_wait_and_what_starts_may_have_company() {
         let state = json!({"waiting": {"reason": reason}});
         json!({"phase": "Pending", "containerStatuses": [{"name": "c", "state": state}]})
     };
-    assert_eq!(wait(&pod, &pending, &waiting("ContainerCreating")), Wait::ForNext);
+    assert_eq!(wait(&pod, &pending, &waiting("ContainerCreating")), Wait::ForStart);
     assert_eq!(wait(&pod, &pending, &waiting("ErrImagePull")), Wait::Not);
     let back_off = json!({"phase": "Pending", "reason": "OffloadingBackOff"});
     let lifted = wait(&pod, &back_off, &waiting("ContainerCreating"));

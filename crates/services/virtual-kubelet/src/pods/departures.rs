@@ -1,4 +1,5 @@
 //! When statuses of pods that start go home: each at once as long as few do, and together when many do.
+//! That a pod is about to start is told later in a crowd, in which nobody looks at each of them.
 
 use std::time::Duration;
 
@@ -9,17 +10,22 @@ use tokio::time::Instant;
 const FEW: (u32, Duration) = (20, Duration::from_millis(200));
 /// How long they gather.
 const GATHER: Duration = Duration::from_millis(500);
+/// How long it is kept back that containers are being made, which is over by then as a rule: for few
+/// pods, and in a crowd.
+const BEING_MADE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
 /// When statuses go home.
 pub(super) struct Departures {
     alone: Courtesy,
     /// When those that gather now go.
     next: Option<Instant>,
+    beginners: Courtesy,
 }
 
 impl Default for Departures {
     fn default() -> Self {
-        Self { alone: Courtesy::new(FEW.0, FEW.1), next: None }
+        let few = || Courtesy::new(FEW.0, FEW.1);
+        Self { alone: few(), next: None, beginners: few() }
     }
 }
 
@@ -32,6 +38,12 @@ impl Departures {
         let next = self.next.filter(|next| now < *next).unwrap_or(now + GATHER);
         self.next = Some(next);
         self.next
+    }
+
+    /// When it is told that the containers of one more pod are being made, if they still are.
+    pub(super) fn beginning(&mut self, now: Instant) -> Instant {
+        let [of_few, in_a_crowd] = BEING_MADE;
+        now + if self.beginners.has_room(now) { of_few } else { in_a_crowd }
     }
 }
 
@@ -62,5 +74,14 @@ mod tests {
             let next = departures.next(now).unwrap_or(now);
             assert!(now <= next && next <= now + GATHER);
         }
+    }
+    #[test]
+    fn that_a_pod_begins_is_told_soon_but_for_a_crowd() {
+        let (mut departures, start) = (Departures::default(), Instant::now());
+        let times: Vec<_> = (0..100).map(|_| departures.beginning(start)).collect();
+        assert!(times[..20].iter().all(|time| *time == start + Duration::from_secs(1)));
+        assert!(times[20..].iter().all(|time| *time == start + Duration::from_secs(10)));
+        let quiet = start + Duration::from_mins(1);
+        assert_eq!(departures.beginning(quiet), quiet + Duration::from_secs(1));
     }
 }

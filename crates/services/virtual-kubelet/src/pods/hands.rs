@@ -29,7 +29,7 @@ use super::{Error, Pods, Scene};
 use crate::addresses::ASK_AGAIN;
 use crate::reflection::link::{Refusal, ask};
 
-/// How long a change of a status may wait for the next one.
+/// How long a change of a status that is soon out of date may wait for the next one.
 const WAIT: Duration = Duration::from_secs(1);
 
 impl Pods {
@@ -208,6 +208,7 @@ impl Pods {
             (Some((_, until)), _) => Some(until),
             (None, Wait::Not) => None,
             (None, Wait::ForNext) => Some(now + WAIT),
+            (None, Wait::ForStart) => Some(self.departures().beginning(now)),
             (None, Wait::ForOthers) => self.departures().next(now),
         };
         let until = until.filter(|until| now < *until);
