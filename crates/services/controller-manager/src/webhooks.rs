@@ -71,7 +71,7 @@ pub async fn serve(
     });
     let stop = service.stop.clone();
     service.tasks.spawn("webhook look-ups", async move {
-        stop.run_until_cancelled(following).await;
+        Box::pin(stop.run_until_cancelled(following)).await;
     });
     let stop = service.stop.clone();
     service.tasks.spawn("webhook certificate", async move {

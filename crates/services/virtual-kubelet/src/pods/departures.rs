@@ -12,7 +12,7 @@ const FEW: (u32, Duration) = (20, Duration::from_millis(200));
 const GATHER: Duration = Duration::from_millis(500);
 /// How long it is kept back that containers are being made, which is over by then as a rule: for few
 /// pods, and in a crowd.
-const BEING_MADE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+const BEING_MADE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(20)];
 
 /// When statuses go home.
 pub(super) struct Departures {
@@ -80,7 +80,7 @@ mod tests {
         let (mut departures, start) = (Departures::default(), Instant::now());
         let times: Vec<_> = (0..100).map(|_| departures.beginning(start)).collect();
         assert!(times[..20].iter().all(|time| *time == start + Duration::from_secs(1)));
-        assert!(times[20..].iter().all(|time| *time == start + Duration::from_secs(10)));
+        assert!(times[20..].iter().all(|time| *time == start + Duration::from_secs(20)));
         let quiet = start + Duration::from_mins(1);
         assert_eq!(departures.beginning(quiet), quiet + Duration::from_secs(1));
     }
