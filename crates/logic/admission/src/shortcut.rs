@@ -8,14 +8,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, Node, NodeSelector, Pod, PodSpec, Taint, Toleration};
-use liqo_api::keys::annotation;
+use liqo_api::keys::{annotation, node};
 use liqo_api::offloading::{NamespaceOffloading, PodOffloadingStrategy};
 use liqo_offloading::selector::Selector;
 
 /// The scheduler that does nothing for a pod that this would spare it.
 const USUAL: &str = "default-scheduler";
-/// The condition of a node that it takes pods.
-const READY: &str = "Ready";
 
 /// Whether pods of a namespace are bound as they enter, where that can be.
 pub fn is_wanted(offloading: &NamespaceOffloading) -> bool {
@@ -86,13 +84,13 @@ fn required(spec: &PodSpec) -> Option<&NodeSelector> {
 }
 
 /// Whether a node takes new pods with these tolerations now.
-fn takes_pods(node: &Node, tolerations: &[Toleration]) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+fn takes_pods(place: &Node, tolerations: &[Toleration]) -> bool {
+    let conditions = place.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
-    let is_ready = conditions.any(|one| one.type_ == READY && one.status == "True");
-    let spec = node.spec.as_ref();
+    let is_ready = conditions.any(|one| one.type_ == node::READY && one.status == "True");
+    let spec = place.spec.as_ref();
     let is_cordoned = spec.is_some_and(|spec| spec.unschedulable == Some(true));
-    let is_leaving = node.metadata.deletion_timestamp.is_some();
+    let is_leaving = place.metadata.deletion_timestamp.is_some();
     let mut taints = spec.and_then(|spec| spec.taints.as_ref()).into_iter().flatten();
     let tolerates = |taint: &Taint| tolerations.iter().any(|one| tolerates(one, taint));
     is_ready

@@ -19,6 +19,7 @@ pub(super) struct Departures {
     alone: Courtesy,
     /// When those that gather now go.
     next: Option<Instant>,
+    /// Those of which it is told soon that they begin.
     beginners: Courtesy,
 }
 
@@ -75,6 +76,7 @@ mod tests {
             assert!(now <= next && next <= now + GATHER);
         }
     }
+
     #[test]
     fn that_a_pod_begins_is_told_soon_but_for_a_crowd() {
         let (mut departures, start) = (Departures::default(), Instant::now());
